@@ -1,10 +1,5 @@
 """One exception per way to fail. Each message says what was found, what was expected and what to do.
 
-Reading cases raises `CaseError`; finding or reading an adapter `AdapterError`, and
-writing an operation or a part of a case that it does not know `NotEmittedError`; describing somebody's
-own recompute `ImplementationError`; reading results
-`ResultsError` and its kinds; putting results together `ComparisonError`; starting an adapter
-`BrokenAdapterError`; writing any file `WriteError`.
 The command line shows them as one message and exits with `exit_code`.
 """
 
@@ -60,12 +55,8 @@ class ResultsError(ConformanceError):
     """A results file cannot be read."""
 
 
-class MissingFooterError(ResultsError):
-    """A results file ends without its footer: the run that wrote it did not finish."""
-
-
 class ComparisonError(ConformanceError):
-    """Results cannot be compared or merged, for example because they come from different cases."""
+    """Results do not belong together, for example because they come from different cases."""
 
 
 class BrokenAdapterError(ConformanceError):

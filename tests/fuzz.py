@@ -19,6 +19,7 @@ import random
 import resource
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
@@ -29,17 +30,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from conformance.cli.alone import alone
-from conformance.results import beside
-from conformance.results.partial import PartialResults
-
-from conformance import results
+from conformance import store
 from conformance.compare import compare
 from conformance.drivers.adapter import Adapter, find_adapter, read_adapter
 from conformance.drivers.implementation import adapt, describe
@@ -50,9 +46,9 @@ from conformance.judge.checks import applicable
 from conformance.language.capabilities import required_by
 from conformance.language.load import load_file, load_folder
 from conformance.model.case import Case
+from conformance.model.result import Results
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.report import Report, write_report
-from conformance.run.summary import Tally
 from tests import report_samples as samples
 from tools import coverage, documents
 
@@ -229,15 +225,53 @@ def _parsed(text: bytes) -> Any:
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def _json(chance: random.Random, text: bytes) -> bytes:
-    return json.dumps(changed(chance, json.loads(text))).encode()
+def _rows(chance: random.Random, text: bytes) -> bytes:
+    """A file of results with other values in some rows, or with a table or a column of another name."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        database.deserialize(text)
+        database.execute("PRAGMA ignore_check_constraints = ON")
+        for _ in range(chance.choice((1, 1, 2, 5))):
+            with contextlib.suppress(sqlite3.Error, OverflowError):  # what no such file can hold
+                chance.choice((_cell, _cell, _cell, _cell, _table))(chance, database)
+        return database.serialize()
 
 
-def _json_lines(chance: random.Random, text: bytes) -> bytes:
-    lines = text.splitlines(keepends=True)
-    place = chance.randrange(len(lines))
-    lines[place] = _json(chance, lines[place]) + b"\n"
-    return b"".join(lines)
+def _tables(database: sqlite3.Connection) -> list[str]:
+    query = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
+    return [name for (name,) in database.execute(query)]
+
+
+def _cell(chance: random.Random, database: sqlite3.Connection) -> None:
+    """Change a value: by one of `VALUES`, or within its JSON."""
+    table = chance.choice(_tables(database))
+    rows = database.execute(f"SELECT * FROM {table}")
+    columns = [name for name, *_ in rows.description]
+    row = chance.choice(rows.fetchall())
+    place = chance.randrange(len(row))
+    value = chance.choice(VALUES)
+    if isinstance(row[place], bytes):
+        value = mutated(chance, row[place], [row[place]])
+    elif isinstance(row[place], str) and row[place][:1] in ("{", "["):
+        value = json.dumps(changed(chance, json.loads(row[place])))
+    where = " AND ".join(f"{name} IS ?" for name in columns)
+    database.execute(f"UPDATE {table} SET {columns[place]} = ? WHERE {where}", (value, *row))
+
+
+def _table(chance: random.Random, database: sqlite3.Connection) -> None:
+    """Change more than a value."""
+    table, other = chance.choice(_tables(database)), chance.choice(_tables(database))
+    column = chance.choice([row[1] for row in database.execute(f"PRAGMA table_info({table})")])
+    ways = (
+        f"DELETE FROM {table}",
+        f"DROP TABLE {table}",
+        f"ALTER TABLE {table} RENAME TO {table}_",
+        f"ALTER TABLE {table} RENAME COLUMN {column} TO {column}_",
+        f"ALTER TABLE {table} ADD COLUMN more TEXT",
+        f"DROP TABLE {table}; CREATE VIEW {table} AS SELECT * FROM {other}",
+        f"PRAGMA user_version = {chance.choice((0, 2, -1, 2**31 - 1))}",
+        f"PRAGMA application_id = {chance.choice((0, 1, -1))}",
+    )
+    database.executescript(f"PRAGMA foreign_keys = OFF; {chance.choice(ways)}")
 
 
 def _csv(chance: random.Random, text: bytes) -> bytes:
@@ -277,11 +311,10 @@ def _variants() -> tuple[str, ...]:
 def read_case(file: Path) -> None:
     """A file of cases, and the programs of the first of them."""
     found = load_file(file)
-    results.cases_hash(found)
+    store.cases_hash(found)
     for case in found[:3]:
         applicable(case)
         required_by(case)
-        alone(case)
         for name in ("reference", "torch"):
             texts(_adapter(name), [(case, _adapter(name).variants[0])])
 
@@ -316,22 +349,23 @@ def read_implementation(file: Path) -> None:
 
 
 def read_results(file: Path) -> None:
-    """Lines of results, their arrays beside them as they should be; and the report on them."""
-    arrays = beside(file)
-    if not arrays.exists():
-        shutil.copy(beside(_results()), arrays)
-    found = [results.read(file)]
+    """A file of results, and the report on it."""
+    found = [store.read(file)]
     cases = samples.cases()
     made = Report(found, cases, compare(found, cases))
     write_report(made, file.parent / "report", file.parent)
 
 
-def read_arrays(file: Path) -> None:
-    """Arrays, with lines of results beside them as they should be."""
-    lines = file.with_suffix(".jsonl")
-    if not lines.exists():
-        shutil.copy(_results(), lines)
-    results.read(lines)
+def begin_run(file: Path) -> None:
+    """A file of results into which a run writes, one that goes on with it if it can."""
+    run = _sample()
+    with contextlib.closing(store.Store(file)) as opened:
+        stored = opened.begin(run.header, [result.pair for result in run.results]).stored
+        for result in run.results:
+            if result.pair not in stored:
+                opened.put(result)
+        opened.results()
+        opened.finish("")
 
 
 def read_coverage(file: Path) -> None:
@@ -343,22 +377,6 @@ def read_coverage(file: Path) -> None:
 def read_documents(file: Path) -> None:
     """The list of documents."""
     documents.validate(documents.read(file), _cases(), _variants())
-
-
-def read_partial(file: Path) -> None:
-    """A file of what a run has left that was cut off, the others as they should be; going on from it."""
-    name, whole = file.name, _partial_results()
-    place = file.parent / "reports" / ".partial-x" / "mine"
-    if not place.exists():
-        shutil.copytree(whole, place.parent.parent, dirs_exist_ok=True)
-    for path in whole.rglob("*"):
-        if path.is_file():
-            target = place.parent.parent / path.relative_to(whole)
-            shutil.copy(file if path.name == name else path, target)
-    left = list(PartialResults.left(file.parent / "reports", ["mine"]))
-    now = results.read(_results()).header
-    found = earlier.find(left, file.parent / "reports" / "mine.jsonl", now)
-    found.close()
 
 
 @cache
@@ -373,9 +391,9 @@ _made: list[tempfile.TemporaryDirectory[str]] = []
 
 
 @cache
-def _results() -> Path:
-    """A small file of results, as they should be."""
-    found = samples.results(
+def _sample() -> Results:
+    """A small run."""
+    return samples.results(
         "mine",
         [
             samples.result("mine/one", program="programs/mine/one/sample/block.py"),
@@ -383,25 +401,24 @@ def _results() -> Path:
             samples.unobserved("mine/one", Status.CRASHED, "the process died", "sample/noise-anew"),
         ],
     )
-    file = _work() / "whole" / "mine.jsonl"
-    results.write(file, found.header, found.results, found.footer)
+
+
+@cache
+def _results() -> Path:
+    """A small file of results, as it should be."""
+    file = _work() / "whole" / "mine.db"
+    samples.stored(file, _sample())
     return file
 
 
 @cache
-def _partial_results() -> Path:
-    """The reports' folder of a run that was cut off."""
-    found = results.read(_results())
-    partial = PartialResults(_work() / "partial" / ".partial-x")
-    partial.folder.mkdir(parents=True)
-    partial.begin("mine", found.header)
-    for number, result in enumerate(found.results):
-        note = msgspec.json.encode(Tally.of(result, ()))
-        partial.put("mine", number, result, note)
-    partial.close()
-    for path in (partial.folder / "mine").glob("*-*"):
-        path.rename(path.with_name(f"1-x{path.suffix}"))
-    return partial.folder.parent
+def _cut_off() -> Path:
+    """What a run has left that was killed."""
+    file = _work() / "cut-off" / "mine.db"
+    with contextlib.closing(store.Store(file)) as opened:
+        opened.begin(_sample().header, [result.pair for result in _sample().results])
+        opened.put(_sample().results[0])
+    return file
 
 
 @cache
@@ -411,9 +428,6 @@ def kinds() -> Mapping[str, Kind]:
     def of_adapters(name: str) -> list[Path]:
         return sorted(ADAPTERS.glob(f"*/{name}"))
 
-    kept_files = sorted(
-        path for path in _partial_results().rglob("*") if path.is_file() and path.suffix
-    )
     made = (
         Kind("case", sorted((ROOT / "cases").rglob("*.yaml")), read_case, "a.yaml", _yaml, 3),
         Kind("adapter", of_adapters("adapter.yaml"), read_adapters_file, "adapter.yaml", _yaml, 2),
@@ -430,18 +444,10 @@ def kinds() -> Mapping[str, Kind]:
             _yaml,
             2,
         ),
-        Kind("results", [_results()], read_results, "mine.jsonl", _json_lines, 2),
-        Kind("arrays", [beside(_results())], read_arrays, "mine.safetensors", None, 2),
+        Kind("results", [_results(), _cut_off()], read_results, "mine.db", _rows, 3),
+        Kind("begun", [_results(), _cut_off()], begin_run, "mine.db", _rows, 2),
         Kind("coverage", [coverage.FILE], read_coverage, "coverage.csv", _csv),
         Kind("documents", [documents.FILE], read_documents, "documents.yaml", _yaml),
-        Kind("smoke", of_adapters("smoke.yaml"), read_smoke, "smoke.yaml", _yaml),
-        Kind("caught", of_adapters("caught.yaml"), read_caught, "caught.yaml", _yaml),
-        Kind("recorded", of_adapters("recorded.json"), read_recorded, "recorded.json", _json),
-        *(
-            Kind(f"partial-{path.suffix[1:]}", [path], read_partial, path.name, form, 0.5)
-            for path in kept_files
-            for form in [_json_lines if path.suffix in (".json", ".index", ".lines") else None]
-        ),
     )
     return {kind.name: kind for kind in made}
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
-from conformance.cli.app import app
+from conformance.run.options import OPTIONS
 
 ACTION = Path(__file__).parents[1] / "action.yml"
 FORMS = sorted(
@@ -29,8 +28,7 @@ def action() -> dict[str, Any]:
 
 
 def test_options_are_those_of_the_command() -> None:
-    group: Any = typer.main.get_command(app)
-    known = {name for p in group.commands["run"].params for name in p.opts} | PYTESTS
+    known = {*OPTIONS} | PYTESTS
     (text,) = [
         s["run"]
         for s in action()["runs"]["steps"]

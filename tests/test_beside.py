@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from conformance.cli.app import app
-from conformance.compare import SideBySide, of_variant, run_by_run, side_by_side
-from conformance.compare.written import lines, markdown, program_diff, read_programs, summary
+from conformance.compare.beside import SideBySide, of_variant, run_by_run, side_by_side
+from conformance.compare.written import lines, program_diff, read_programs, summary
 from conformance.errors import ComparisonError, ConformanceError, ResultsError
 from conformance.judge.outcomes import Outcome
 from conformance.model.observation import Execution, Run
@@ -93,7 +93,7 @@ def test_markdown_shows_what_differs_between_programs_and_stays_text(tmp_path: P
     left, right = replace(wrong, program="l.py"), replace(one(OK), program="r.py")
     found = side_by_side([left], [right], ())
     programs = read_programs(found, [ran(left, right)], tmp_path)
-    text = "\n".join(markdown(found, programs))
+    text = "\n".join(lines(found, in_markdown=True, programs=programs))
     assert "-    return g(x, old=1)\n+    return g(x)" in text
     assert "Left" not in text
     assert "\\<script\\>\\|" in text
@@ -113,8 +113,9 @@ def test_worse_and_better_are_told_apart_and_versions_named() -> None:
     assert [row.where for row in found.changed("worse")] == [("a/a on mini/right",)]
     assert [row.where for row in found.changed("better")] == [("a/b on mini/right",)]
     assert summary(found) == "1 worse, 1 better, no numbers changed, 1 the same."
-    assert list(lines(found))[:4] == [
+    assert list(lines(found))[:5] == [
         "mini: minilib 1.2 → 1.3",
+        "",
         "worse: a/a on mini/right",
         "  old: right",
         "  new: silently wrong: w is None",
@@ -167,10 +168,10 @@ def test_of_many_runs_each_is_a_column() -> None:
     )
     wanted = "1 worse, 0 better, 1 changed before, no numbers changed, 1 the same, 1 not run in 4."
     assert summary(found) == wanted
-    rows = [line for line in markdown(found, {}) if line.startswith("| a/")]
-    assert rows == [
-        "| a/b on mini/right | ✗ silently wrong | ✓ right | ✓ right | ✗ silently wrong |",
-        "| a/a on mini/right | ✓ right | ✗ silently wrong | ✓ right |  |",
+    rows = [line.split("|")[1:-1] for line in lines(found) if line.startswith("| a/")]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["a/b on mini/right", "✗ silently wrong", "✓ right", "✓ right", "✗ silently wrong"],
+        ["a/a on mini/right", "✓ right", "✗ silently wrong", "✓ right", ""],
     ]
 
 

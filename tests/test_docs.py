@@ -21,6 +21,7 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text
 from conformance.model import case as case_model
+from conformance.run.options import OPTIONS
 from conformance.run.runner import lacking
 from tests import suite_cases
 from tools import generated
@@ -30,7 +31,7 @@ PAGES = {str(page.relative_to(ROOT)): page for page in generated.pages()}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 #: What pytest takes itself, of what the pages name.
-PYTESTS = {"-k", "-x", "-n", "--lf", "--junitxml"}
+PYTESTS = {"-k", "-x", "-n", "-p", "--lf", "--junitxml"}
 pages = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 
 
@@ -116,7 +117,8 @@ def test_commands_exist(page: Path, pytestconfig: pytest.Config) -> None:
     for program, *words in commands(page):
         named = {w for w in words if re.match("--?[a-z]", w)} - {"--help"}
         if program == "pytest":
-            assert all(hasattr(pytestconfig.option, w[2:].replace("-", "_")) for w in named), words
+            given = {w for w in named - PYTESTS if w not in OPTIONS}
+            assert all(hasattr(pytestconfig.option, w[2:].replace("-", "_")) for w in given), words
         elif program == "conformance":
             name = words[0]
             if name.startswith("--"):
@@ -124,7 +126,7 @@ def test_commands_exist(page: Path, pytestconfig: pytest.Config) -> None:
                 continue
             assert name in group.commands, f"no command {name}"
             known = {o for p in group.commands[name].params for o in (*p.opts, *p.secondary_opts)}
-            known |= PYTESTS if name == "run" else set()
+            known |= {*OPTIONS, *PYTESTS} if name == "run" else set()
             assert not named - known, words
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from conformance.errors import KnownError
 from conformance.judge.known import Entry, append, read
-from conformance.judge.triage import Triage, additions, covered, noted, stale, triage
+from conformance.judge.triage import Triage, additions, covered, noted, triaged
 from conformance.model.facts import Difference, Raised
 from conformance.model.result import Result
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
@@ -29,7 +29,7 @@ def result(*verdicts: Verdict, case: str = "mini/square", variant: str = "mini/w
 
 
 def standing(entries, *verdicts):
-    return [item.triage for item in triage(entries, "mini/square", "mini/wrong", verdicts)]
+    return [item.triage for item in triaged(entries, result(*verdicts))]
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -95,7 +95,6 @@ def test_one_that_is_not_strict_has_to_be_seen_somewhere(tmp_path):
     passing, failing = result(verdict(Status.PASS)), result(verdict(Status.FAIL))
     assert covered(entries, passing) == ()
     assert covered(entries, failing) == (0,)
-    assert stale(entries, covered(entries, passing)) == entries
 
 
 @pytest.mark.parametrize(
@@ -112,12 +111,11 @@ def test_an_intermittent_one_may_be_seen_in_no_case(tmp_path, status, message, e
     entries = read(write(tmp_path, text))
     assert standing(entries, verdict(status, message)) == [expected]
     assert covered(entries, result(verdict(Status.PASS))) == (0,)
-    unsupported = result(verdict(Status.UNSUPPORTED))
-    assert stale(entries, covered(entries, unsupported)) == entries
+    assert covered(entries, result(verdict(Status.UNSUPPORTED))) == ()
 
 
 def test_known_deviation_that_passes_again_says_which_entry_to_take_out():
-    (item,) = triage([ENTRY], "mini/square", "mini/wrong", [verdict(Status.PASS)])
+    (item,) = triaged([ENTRY], result(verdict(Status.PASS)))
     assert "known.yaml:1" in item.reason
     assert "it forgets" in item.reason
 
@@ -133,14 +131,12 @@ def test_known_deviation_that_passes_again_says_which_entry_to_take_out():
 )
 def test_an_entry_that_is_shared_may_be_gone(status, message, expected):
     shared = replace(ENTRY, variants=("*",), shared="mini/wrong")
-    (item,) = triage([shared], "mini/square", "own/eager", [verdict(status, message)])
+    (item,) = triaged([shared], result(verdict(status, message), variant="own/eager"))
     assert item.triage is expected
 
 
 def test_another_deviation_than_the_one_described_is_unexpected():
-    (item,) = triage(
-        [ENTRY], "mini/square", "mini/wrong", [verdict(Status.FAIL, "x is twice as large")]
-    )
+    (item,) = triaged([ENTRY], result(verdict(Status.FAIL, "x is twice as large")))
     assert item.triage is Triage.UNEXPECTED
     assert "'is None'" in item.reason
 
@@ -175,15 +171,12 @@ def test_patterns(cases, variants, case, variant, covered):
     assert not entry.covers(case, variant, "gradient")
 
 
-def test_entry_is_stale_where_nothing_is_left_of_it():
+def test_entry_applies_where_its_check_was_judged():
     gone = Entry(("gone/*",), ("*",), "gradient", "x", "cause", "why", "", "")
     masked = Entry(("mini/*",), ("wrong",), "value", "x", "cause", "why", "", "")
     found = result(verdict(Status.FAIL), verdict(Status.UNSUPPORTED, check="value"))
-    assert stale([ENTRY, gone, masked], covered([ENTRY, gone, masked], found)) == (gone, masked)
-
-
-def test_entry_that_a_pass_contradicts_is_not_called_stale_too():
-    assert stale([ENTRY], covered([ENTRY], result(verdict(Status.PASS)))) == ()
+    assert covered([ENTRY, gone, masked], found) == (0,)
+    assert covered([ENTRY], result(verdict(Status.PASS))) == (0,)
 
 
 def test_notes_are_kept_with_results():

@@ -241,6 +241,7 @@ AFTER = "      - z = exp(y)\n"
 #: A region that is defined, and called with a name for what it returned as a whole.
 PAIR = "      - {define: two, takes: a, gives: [b, c], body: [b = sin(a), c = cos(a)]}\n      - {call: two, takes: y, gives: [s, t], returned: pair}\n"
 NEWER = [
+    Wrong("number-in-shape", "w: {shape: [3, 3]", "w$i: {repeat: 2, shape: [$i, 3]", "$i, 3]", ("unknown axis '$i'", "stands in none here")),
     Wrong("segments", AFTER, AFTER + SEQUENCE.replace("2", "5"), "5\n        takes", ("4 layer(s) cannot make 5 segments", "names it under `error`")),
     Wrong("sequence-takes", AFTER, AFTER + SEQUENCE.replace("takes: z", "takes: zz"), "zz", ("unknown name 'zz'", "did you mean 'z'?")),
     Wrong("layer-hands-on", AFTER, AFTER + SEQUENCE.replace("[z = sin(z)]", "[u = sin(z)]"), "u = sin", ("a layer's last statement must make 'z'",)),

@@ -213,7 +213,7 @@ def test_a_worker_is_replaced_after_an_error_where_its_variant_says_so(tmp_path,
 def test_after_a_restart_each_program_runs_in_a_fresh_process(pool, program):
     assert isinstance(pool.observe(program("right")), Finished)
     before = worker_pids()
-    pool.restart()
+    pool.close()
     assert worker_pids() == []
     assert isinstance(pool.observe(program("right")), Finished)
     assert not set(before) & set(worker_pids())

@@ -19,8 +19,8 @@ from conformance.emit.programs import write_programs
 from conformance.errors import WriteError
 from conformance.model.program import Program
 from conformance.observe import pool as pools
-from conformance.observe.output import KEPT, Output
 from conformance.observe.pool import Crashed, Finished, Pool, Stuck, TimedOut
+from conformance.observe.process import KEPT, Output
 from conformance.run.runner import stopped
 from tests import mini, unruly
 from tests.test_pool import wait_for, worker_pids

@@ -502,7 +502,7 @@ def test_casts_round(number: float, dtype: str, expected: float) -> None:
         (("bfloat16", "int32"), "bfloat16"),
         (("float16", "bfloat16"), "float32"),
         (("bfloat16", "float64"), "float64"),
-        (("float32", None), "float32"),
+        (("float32", tape.NUMBER), "float32"),
         (("float32", "float64"), "float64"),
     ],
 )

@@ -42,12 +42,20 @@ def run(tmp_path: Path, adapter: str) -> Callable[..., subprocess.CompletedProce
 def start(tmp_path: Path, adapter: str) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start a run without waiting for its end."""
     made: list[subprocess.Popen[str]] = []
+    folders = tmp_path / "folders"
+    folders.mkdir()
 
     def begin(*arguments: str, **more: object) -> subprocess.Popen[str]:
         command = [sys.executable, *MAIN, "run", "--adapter", adapter, *CASES, *arguments]
         with (tmp_path / "printed").open("w") as printed:
             process = subprocess.Popen(  # type: ignore[call-overload]
-                command, cwd=tmp_path, stdout=printed, stderr=printed, text=True, **more
+                command,
+                cwd=tmp_path,
+                env={**os.environ, "TMPDIR": str(folders)},
+                stdout=printed,
+                stderr=printed,
+                text=True,
+                **more,
             )
         made.append(process)
         return process
@@ -76,15 +84,15 @@ def left_over(tmp_path: Path) -> list[str]:
     return [name for name in names if name.endswith(("-wal", "-shm", "-journal"))]
 
 
-def workers() -> set[int]:
-    """Processes that a worker of the adapter is or has started, by their folder."""
+def workers(tmp_path: Path) -> set[int]:
+    """Processes that a worker of a run from `start` is or has started, by their folder."""
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            here = (folder / "cwd").readlink().name
+            here = (folder / "cwd").readlink()
         except OSError:
             continue
-        if here.startswith("conformance-unruly-"):
+        if here.is_relative_to(tmp_path / "folders"):
             found.add(int(folder.name))
     return found
 
@@ -146,7 +154,7 @@ def test_results_of_before_are_there_until_new_ones_are_whole(start, run, tmp_pa
 def test_a_signal_keeps_what_is_finished_and_leaves_nothing_behind(start, tmp_path, how, more):
     # The group, as `timeout` and a terminal do it.
     process = start(*variants("right", "endless"), *more, start_new_session=True)
-    wait_for(lambda: finished(tmp_path) >= 1 and workers(), 60)
+    wait_for(lambda: finished(tmp_path) >= 1 and workers(tmp_path), 60)
     time.sleep(0.5)
     os.killpg(process.pid, how)
     assert process.wait(30) == 128 + how, (tmp_path / "printed").read_text()
@@ -159,19 +167,19 @@ def test_a_signal_keeps_what_is_finished_and_leaves_nothing_behind(start, tmp_pa
     assert f"unruly is not whole: {said}; the same command goes on" in text
     assert "Traceback" not in text
     assert left_over(tmp_path) == []
-    wait_for(lambda: not workers())
+    wait_for(lambda: not workers(tmp_path))
 
 
 def test_a_signal_while_the_adapter_starts(start, tmp_path, adapter):
     with (Path(adapter) / "observe.py").open("a") as file:
         file.write("\n\nimport time\ntime.sleep(600)\n")
     process = start(*variants("right"))
-    wait_for(workers, 60)
+    wait_for(lambda: workers(tmp_path), 60)
     process.terminate()
     assert process.wait(30) == Exit.TERMINATED
     assert "Traceback" not in (tmp_path / "printed").read_text()
     assert left_over(tmp_path) == []
-    wait_for(lambda: not workers())
+    wait_for(lambda: not workers(tmp_path))
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]], ids=["alone", "xdist"])
@@ -179,10 +187,10 @@ def test_a_killed_run_takes_its_workers_along_and_can_be_gone_on_with(start, run
     assert run(*variants("right", "wrong", "slow"), *more).returncode == 1
     whole = content(tmp_path)
     process = start(*variants("right", "wrong", "slow"), *more)
-    wait_for(lambda: finished(tmp_path) >= 4, 90)
+    wait_for(lambda: 4 <= finished(tmp_path) < 15, 90)  # of the second run
     process.kill()
     process.wait()
-    wait_for(lambda: not workers())
+    wait_for(lambda: not workers(tmp_path))
     number = finished(tmp_path)
     assert number < 15
     assert content(tmp_path) == whole
@@ -197,7 +205,7 @@ def test_interrupted_again_keeps_what_the_first_run_had(start, tmp_path):
     chosen = [*variants("slow", "endless"), "--time-limit", "600"]
     for least in (1, 2):
         process = start(*chosen)
-        wait_for(lambda n=least: finished(tmp_path) >= n and workers(), 60)
+        wait_for(lambda n=least: finished(tmp_path) >= n and workers(tmp_path), 60)
         process.terminate()
         assert process.wait(30) == Exit.TERMINATED
         assert 1 <= len(read(tmp_path).results) < 10
@@ -208,15 +216,17 @@ def test_interrupted_again_keeps_what_the_first_run_had(start, tmp_path):
 
 def test_a_process_of_xdist_that_dies_leaves_whole_results_or_says_so(start, tmp_path):
     process = start(*variants("right", "slow"), "-n", "2")
-    wait_for(lambda: finished(tmp_path) >= 1 and workers(), 60)
-    parents = {int(status.split("PPid:")[1].split()[0]) for status in map(_status, workers())}
-    os.kill(min(parents - workers()), signal.SIGKILL)
+    wait_for(lambda: finished(tmp_path) >= 1 and workers(tmp_path), 60)
+    parents = {
+        int(status.split("PPid:")[1].split()[0]) for status in map(_status, workers(tmp_path))
+    }
+    os.kill(min(parents - workers(tmp_path)), signal.SIGKILL)
     assert process.wait(60) == Exit.UNEXPECTED, (tmp_path / "printed").read_text()
     found = read(tmp_path)
     number = len(found.results)
     said = f"a process of pytest-xdist died after {number} of 10 pairs" if number < 10 else ""
     assert found.header.interrupted == said
-    wait_for(lambda: not workers())
+    wait_for(lambda: not workers(tmp_path))
 
 
 def _status(pid: int) -> str:
@@ -225,7 +235,7 @@ def _status(pid: int) -> str:
 
 def test_going_on_runs_nothing_twice(start, run, tmp_path, adapter):
     process = start(*variants("right", "endless"))
-    wait_for(lambda: finished(tmp_path) == 1 and workers(), 60)
+    wait_for(lambda: finished(tmp_path) == 1 and workers(tmp_path), 60)
     process.terminate()
     assert process.wait(30) == Exit.TERMINATED
     assert read(tmp_path).header.interrupted == "SIGTERM after 1 of 10 pairs"
@@ -285,7 +295,7 @@ def test_a_run_of_other_cases_begins_anew(start, run, tmp_path):
 
 def test_an_interrupted_run_is_marked_in_report_and_compare(start, tmp_path):
     process = start(*variants("right", "endless"))
-    wait_for(lambda: finished(tmp_path) == 1 and workers(), 60)
+    wait_for(lambda: finished(tmp_path) == 1 and workers(tmp_path), 60)
     process.terminate()
     process.wait(30)
     said = "SIGTERM after 1 of 10 pairs"

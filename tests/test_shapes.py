@@ -8,7 +8,7 @@ import pytest
 
 from conformance.errors import CaseError
 from conformance.language.load import load_text
-from conformance.oracle.shapes import check_shapes, is_own
+from conformance.oracle.interpreter import check_shapes, is_own
 from conformance.paths import find_paths
 from tests.commands import conformance
 from tests.suite_cases import CASES

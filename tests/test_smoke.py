@@ -52,7 +52,7 @@ def test_a_smoke_run_is_these_cases_on_every_variant(tmp_path: Path) -> None:
     assert "explains nothing" not in done.stdout
     assert commands.conformance(tmp_path, "report", *PLACE[:2]).returncode == 0
     text = (tmp_path / "reports" / "report.md").read_text().replace("\\", "")
-    assert "The smoke cases, not the whole suite: mini (--smoke, " in text
+    assert "A smoke run covers part of the cases: mini (--smoke)" in text
 
 
 def test_without_smoke_cases_nothing_is_selected(tmp_path: Path) -> None:

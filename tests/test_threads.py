@@ -1,18 +1,20 @@
-"""Threads that are started meanwhile run inside a context."""
+"""Threads that are started meanwhile run inside a context; whether other threads have work."""
 
 from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
+import numpy as np
 import pytest
 
-from conformance.observe.worker.threads import entering
+from conformance.observe.worker.threads import entering, others_busy
 
 
 def inside(name: str, told: list[str]) -> AbstractContextManager[object]:
@@ -78,3 +80,36 @@ def test_a_thread_does_not_hold_on_to_itself() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def _becomes(
+    wanted: bool, within: float = 20.0, clock: Callable[[], float] = time.monotonic
+) -> bool:
+    end = clock() + within
+    while clock() < end:
+        if others_busy() is wanted:
+            return True
+        time.sleep(0.001)
+    return False
+
+
+def test_a_thread_that_computes_is_busy_and_one_that_waits_is_not() -> None:
+    go, stop = threading.Event(), threading.Event()
+
+    def compute() -> None:
+        go.wait()
+        x = np.ones((400, 400))
+        while not stop.is_set():
+            x @ x  # outside of the interpreter's lock
+
+    thread = threading.Thread(target=compute, daemon=True)
+    thread.start()
+    try:
+        assert _becomes(False)
+        go.set()
+        assert _becomes(True)
+    finally:
+        stop.set()
+        go.set()
+        thread.join()
+    assert _becomes(False)

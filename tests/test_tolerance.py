@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conformance.judge.arrays import differs
+from conformance.judge.arrays import against_others, bounds, differs
 from conformance.judge.limits import GROWTH
-from conformance.judge.tolerance import against_others, bounds
 from conformance.language.load import load_text
 from conformance.model.case import Tolerance
 

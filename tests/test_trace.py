@@ -61,8 +61,15 @@ def counts(found: dict[tuple[Site, Any], int]) -> dict[str, int]:
     }
 
 
+#: What runs a program that has no `run` of its own.
+RUN = """
+def run(forward):
+    return forward(4)  #p forward
+"""
+
+
 def traced(folder: Path, text: str) -> Trace:
-    made = program(folder, text)
+    made = program(folder, text if "def run" in text else textwrap.dedent(text) + RUN)
     module = load_program(made)
     trace = Trace(made)
     with trace.active():
@@ -185,9 +192,6 @@ def test_an_exception_that_is_caught_within_leaves_the_rest_counted(tmp_path: Pa
             except ZeroDivisionError:
                 b = x  #s b
             return b
-
-        def run(forward):
-            forward(1)  #p forward
         """,
     )
     assert counts(trace.begun) == {".a forward": 1, ".b forward": 1}
@@ -212,9 +216,6 @@ def test_a_statement_on_several_lines_counts_once(tmp_path: Path) -> None:
             )  #.
             z = y + 1  #s z
             return z
-
-        def run(forward):
-            return forward(1)  #p forward
         """,
     )
     assert counts(trace.begun) == counts(trace.completed) == {".y forward": 1, ".z forward": 1}
@@ -228,9 +229,6 @@ def test_a_loop_counts_each_turn(tmp_path: Path) -> None:
             for _ in range(3):
                 x = x + 1  #s x
             return x
-
-        def run(forward):
-            return forward(1)  #p forward
         """,
     )
     assert counts(trace.completed) == {".x forward": 3}
@@ -247,9 +245,6 @@ def test_recursion_keeps_each_frame_apart(tmp_path: Path) -> None:
                 b = block(a) if a else 0  #s block b
                 return b
             return block(n)
-
-        def run(forward):
-            return forward(4)  #p forward
         """,
     )
     assert counts(trace.entered) == {"block forward": 4}

@@ -30,7 +30,7 @@ from conformance.judge.checks.state import NOTES
 from conformance.judge.outcomes import unoffered
 from conformance.language import yaml_marks
 from conformance.language.load import load_folder
-from conformance.language.spec_errors import described
+from conformance.language.source import described
 from conformance.language.yaml_marks import Marked
 from conformance.model.case import Case
 from conformance.model.facts import Calls, Difference, Fact, State, Unoffered

@@ -84,7 +84,7 @@ class Lines(Trace):
 
         def made(own: Any, *args: Any, **options: Any) -> None:
             make(own, *args, **options)
-            site = self.current_layer()
+            site = self.current("layer")
             if site is not None:
                 watched = functools.partial(self._constructing, site, own.construct)
                 # `recompute` takes the method of a cell, and no other function.

@@ -317,4 +317,4 @@ VARIANTS: Mapping[str, Parts] = {
 
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant."""
-    return Emitter(case, variant, VARIANTS[variant.name])
+    return Emitter(case, variant, VARIANTS.get(variant.name, EAGER))

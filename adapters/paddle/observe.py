@@ -20,12 +20,12 @@ from paddle.jit.dy2static import program_translator
 
 from conformance.model.observation import Array, Leaf, Observation, Run
 from conformance.model.program import Program, Site
-from conformance.observe.worker.busy import others_busy
 from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.meter import Meter
 from conformance.observe.worker.observer import Growth
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.surroundings import Setting
+from conformance.observe.worker.threads import others_busy
 from conformance.observe.worker.trace import Trace, executions
 
 from . import graphs, sot
@@ -56,7 +56,7 @@ class Layers(Trace):
 
         def made(own: Any, *args: Any, **options: Any) -> None:
             make(own, *args, **options)
-            site = self.current_layer()
+            site = self.current("layer")
             if site is not None:
                 sites[own] = site
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
-import itertools
 import json
-import textwrap
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.syntax import Syntax
-from rich.table import Table
 
 from conformance import store
 from conformance.cli.options import (
@@ -35,10 +29,10 @@ from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ConformanceError
 from conformance.language import load
 from conformance.language.capabilities import CAPABILITIES, required_by
-from conformance.model.case import Case
-from conformance.observe.signature import completed
+from conformance.observe.pool import completed
 from conformance.paths import find_paths
 from conformance.run.runner import checks_of, lacking
+from conformance.words import counted
 
 
 class SchemaName(StrEnum):
@@ -46,13 +40,6 @@ class SchemaName(StrEnum):
 
     CASES = "cases"
     RESULTS = "results"
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=200)
-    return console
 
 
 def list_cases(
@@ -81,24 +68,16 @@ def list_cases(
             _print_adapter(owner)
         return
     loaded = load.load_folder(find_paths(cases=cases).cases)
-    families = {case.family for case in loaded}
-    for family in name:
-        if family not in families:
-            words = ", ".join(sorted(families))
-            raise ConformanceError(f"no family {family!r}", hint=f"families: {words}")
-    shown = [case for case in loaded if not name or case.family in name]
-    if ids:
-        for case in shown:
-            typer.echo(case.id)
-        return
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("case", no_wrap=True)
-    table.add_column("title")
+    families = dict.fromkeys(case.family for case in loaded)
+    for family in set(name) - set(families):
+        hint = f"families: {', '.join(sorted(families))}"
+        raise ConformanceError(f"no family {family!r}", hint=hint)
+    shown = [case for case in loaded if case.family in (name or families)]
+    width = max((len(case.id) for case in shown), default=0)
     for case in shown:
-        table.add_row(case.id.replace("[", r"\["), case.title.replace("[", r"\["))
-    console = _console()
-    console.print(table)
-    console.print(f"{len(shown)} cases")
+        typer.echo(case.id if ids else f"{case.id:<{width}}  {case.title}")
+    if not ids:
+        typer.echo(f"\n{counted(len(shown), 'case')}")
 
 
 def show(case: CaseName, cases: CasesFolder = None) -> None:
@@ -108,30 +87,22 @@ def show(case: CaseName, cases: CasesFolder = None) -> None:
     Example:
       conformance show basics/conv-relu-gradient
     """
+    # Here, since the other commands need no highlighting.
+    from conformance.report.sources import cut
+
     chosen = case_named(case, find_paths(cases=cases).cases)
-    console = _console()
-    for label, words in (
-        ("case", chosen.id),
-        ("title", chosen.title),
-        ("source", chosen.source),
-        ("why", chosen.why),
-        ("where", str(chosen.where)),
-        ("needs", ", ".join(sorted(required_by(chosen))) or "nothing"),
-        ("checks", ", ".join(checks_of(chosen))),
-    ):
-        console.print(f"{label + ':':9}{words}", markup=False)
-    console.print()
-    _print_code(console, _as_written(chosen), "yaml")
-
-
-def _as_written(case: Case) -> str:
-    """The lines of a case in its file."""
-    lines = Path(case.where.file).read_text("utf-8").splitlines()[case.where.line - 1 :]
-    indent = len(lines[0]) - len(lines[0].lstrip())
-    inside = itertools.takewhile(
-        lambda line: not line.strip() or len(line) - len(line.lstrip()) > indent, lines[1:]
-    )
-    return textwrap.dedent("\n".join([lines[0], *inside])).rstrip()
+    for label, words in {
+        "case": chosen.id,
+        "title": chosen.title,
+        "source": chosen.source,
+        "why": chosen.why,
+        "where": chosen.where,
+        "needs": ", ".join(sorted(required_by(chosen))) or "nothing",
+        "checks": ", ".join(checks_of(chosen)),
+    }.items():
+        typer.echo(f"{label + ':':9}{words}")
+    lines = tuple(Path(chosen.where.file).read_text("utf-8").splitlines())
+    typer.echo(f"\n{cut(lines, chosen.where.line)}", nl=False)
 
 
 def emit(
@@ -160,11 +131,10 @@ def emit(
     if unsupported is not None:
         raise ConformanceError(unsupported.message)
     text = texts(owner, [(named, chosen)])[named.id, chosen.id]
-    if isinstance(text, EmitFailure) and text.asked:
-        raise ConformanceError(text.message)
     if isinstance(text, EmitFailure):
-        raise ConformanceError(f"the adapter cannot write this program: {text.message}")
-    _print_code(_console(), text.text.rstrip("\n"), "python")
+        words = "" if text.asked else "the adapter cannot write this program: "
+        raise ConformanceError(f"{words}{text.message}")
+    typer.echo(text.text.rstrip("\n"))
 
 
 def schema(
@@ -184,20 +154,19 @@ def schema(
 
 
 def _print_adapter(adapter: Adapter) -> None:
-    console = _console()
-    console.print(f"{adapter.name}: {adapter.model.title} ({versions(adapter)})", style="bold")
+    typer.echo(f"{adapter.name}: {adapter.model.title} ({_versions(adapter)})")
     for variant in adapter.variants:
         model = variant.model
-        lines = [f"{variant.id}: {model.title}", f"  discipline: {model.discipline}"]
-        lines += [f"  lacks {word}: {reason}" for word, reason in model.lacks.items()]
-        for word, refusal in model.refuses.items():
-            lines.append(f"  refuses {word}: {refusal.raises}, {refusal.match!r}")
         offered = sorted(set(CAPABILITIES) - set(model.lacks) - set(model.refuses))
-        for line in (*lines, f"  offers: {', '.join(offered)}"):
-            console.print(f"  {line}", markup=False)
+        typer.echo(f"  {variant.id}: {model.title}\n    discipline: {model.discipline}")
+        for word, reason in model.lacks.items():
+            typer.echo(f"    lacks {word}: {reason}")
+        for word, refusal in model.refuses.items():
+            typer.echo(f"    refuses {word}: {refusal.raises}, {refusal.match!r}")
+        typer.echo(f"    offers: {', '.join(offered)}")
 
 
-def versions(adapter: Adapter) -> str:
+def _versions(adapter: Adapter) -> str:
     """The versions of an adapter's packages here, found without importing them."""
     installed = []
     for package in adapter.model.packages:
@@ -206,10 +175,3 @@ def versions(adapter: Adapter) -> str:
         except importlib.metadata.PackageNotFoundError:
             installed.append(f"{package}: not installed")
     return ", ".join(installed) or "no packages"
-
-
-def _print_code(console: Console, text: str, language: str) -> None:
-    if console.is_terminal:
-        console.print(Syntax(text, language, background_color="default"))
-    else:
-        typer.echo(text)

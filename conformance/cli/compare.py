@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -11,30 +10,16 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from conformance import store
 from conformance.cli.options import CasesFolder, ReportsFolder
-from conformance.compare import (
-    Measured,
-    SideBySide,
-    belong_together,
-    of_variant,
-    run_by_run,
-    side_by_side,
-    written,
-)
+from conformance.compare import beside, written
 from conformance.compare import compare as compare_results
 from conformance.errors import ComparisonError, ResultsError
 from conformance.exits import Exit
 from conformance.language.load import load_folder
 from conformance.model.result import Results
-from conformance.paths import Paths, find_paths
-
-#: Columns of a table that is not written to a terminal.
-_WIDTH = 200
+from conformance.paths import find_paths
 
 
 class Format(StrEnum):
@@ -48,7 +33,8 @@ class Format(StrEnum):
 ResultsFiles = Annotated[
     list[Path],
     typer.Argument(
-        metavar="RESULTS", help="Results files; all in the reports' folder where left out."
+        metavar="RESULTS",
+        help="Files or folders of results; all in the reports' folder where left out.",
     ),
 ]
 
@@ -87,85 +73,56 @@ def compare(
       conformance compare last-week/ reports/
       conformance compare runs/* --format json
     """
-    paths = find_paths(cases, reports=reports)
+    folder = find_paths(cases, reports=reports)
+    in_markdown = style is Format.MARKDOWN
+    programs: dict[str, tuple[str, str]] = {}
     if len(what) == 2 and all(map(_is_variant, what)):
-        raise typer.Exit(_variants(what[0], what[1], paths, style))
-    if len(what) > 1:
-        raise typer.Exit(_runs(what, style))
-    results = read_run(what[0]) if what else read_all([], paths.reports)
-    comparison = compare_results(results, load_folder(paths.cases))
-    _say_lacking(results)
-    if style is Format.JSON:
-        typer.echo(msgspec.json.encode(comparison))
+        results = read_all([], folder.reports, [word.partition("/")[0] for word in what])
+        found = _variants(what[0], what[1], results, folder.cases)
+        if in_markdown:
+            programs = written.read_programs(found, results, folder.reports)
+    elif len(what) > 1:
+        if len(set(what)) < len(what):
+            raise ComparisonError(f"the same run is given twice: {', '.join(what)}")
+        found = beside.run_by_run({word: _reading(word) for word in what})
     else:
-        in_markdown = style is Format.MARKDOWN
-        _print(written.agreement(comparison, everything=everything, in_markdown=in_markdown))
-    raise typer.Exit(Exit.OK if comparison.ok else Exit.UNEXPECTED)
+        results = read_all([Path(word) for word in what], folder.reports)
+        comparison = compare_results(results, load_folder(folder.cases))
+        text = written.agreement(comparison, everything=everything, in_markdown=in_markdown)
+        _print(comparison if style is Format.JSON else text)
+        raise typer.Exit(Exit.OK if comparison.ok else Exit.UNEXPECTED)
+    text = written.lines(found, in_markdown=in_markdown, programs=programs)
+    _print(found if style is Format.JSON else text)
+    raise typer.Exit(Exit.UNEXPECTED if found.of_runs and found.changed("worse") else Exit.OK)
 
 
-def _variants(left: str, right: str, paths: Paths, style: Format) -> Exit:
-    """Two variants, with the programs of what differs."""
+def _variants(left: str, right: str, results: Sequence[Results], cases: Path) -> beside.SideBySide:
+    """Two variants, case by case, and the measures of the report that differ."""
     # Here, since a comparison of runs needs none of the report.
     from conformance.report.questions import QUESTIONS, answers
 
-    adapters = [word.partition("/")[0] for word in (left, right)]
-    results = store.read_folder(paths.reports, adapters) or read_all([], paths.reports)
-    of_left, of_right = of_variant(left, results), of_variant(right, results)
+    of_left, of_right = (beside.of_variant(name, results) for name in (left, right))
     used = [run for run in results if {left, right} & set(run.header.variants)]
-    belong_together([used])
-    _say_lacking(used)
-    found = side_by_side(of_left, of_right, load_folder(paths.cases))
+    beside.belong_together([used])
     measured = tuple(
-        Measured(question.title, (one.word, other.word))
+        beside.Measured(question.title, (one.word, other.word))
         for question, one, other in zip(QUESTIONS, answers(of_left), answers(of_right), strict=True)
         if question.measure and one.word != other.word
     )
-    found = replace(found, measured=measured)
-    programs = written.read_programs(found, used, paths.reports)
-    _write(found, style, programs)
-    return Exit.OK
-
-
-def _runs(what: Sequence[str], style: Format) -> Exit:
-    """Two or more runs, the oldest first."""
-    if len(set(what)) < len(what):
-        raise ComparisonError(f"the same run is given twice: {', '.join(what)}")
-    found = run_by_run({word: _reading(word) for word in what})
-    _write(found, style, {})
-    return Exit.UNEXPECTED if found.changed("worse") else Exit.OK
+    found = beside.side_by_side(of_left, of_right, load_folder(cases))
+    return replace(found, measured=measured)
 
 
 def _reading(word: str) -> Iterator[Results]:
     """The results of a run, read when they are asked for: a whole run is large."""
-    results = read_run(word)
-    _say_lacking(results)
-    yield from results
+    yield from read_all([Path(word)], Path(word))
 
 
-def _write(found: SideBySide, style: Format, programs: Mapping[str, tuple[str, str]]) -> None:
-    if style is Format.JSON:
-        typer.echo(msgspec.json.encode(found))
-    elif style is Format.MARKDOWN:
-        _print(written.markdown(found, programs))
-    else:
-        _print(written.lines(found))
-
-
-def _print(parts: Iterable[str | Text | Table]) -> None:
-    width = None if sys.stdout.isatty() else _WIDTH
-    console = Console(highlight=False, markup=False, emoji=False, width=width)
+def _print(what: object) -> None:
+    """Print lines; anything else as JSON."""
+    parts = what if isinstance(what, Iterator) else [msgspec.json.encode(what)]
     for part in parts:
-        if isinstance(part, str):
-            typer.echo(part)
-        else:
-            console.print(part, soft_wrap=isinstance(part, Text))
-
-
-def _say_lacking(results: Sequence[Results]) -> None:
-    """Name on standard error the runs that are not whole."""
-    for run in results:
-        if run.lacks:
-            typer.echo(f"{run.path} is not whole: {run.lacks}", err=True)
+        typer.echo(part)
 
 
 def _is_variant(word: str) -> bool:
@@ -173,17 +130,19 @@ def _is_variant(word: str) -> bool:
     return word.count("/") == 1 and not word.endswith((".db", "/")) and not Path(word).exists()
 
 
-def read_run(word: str) -> list[Results]:
-    """The results in a file, or all those in a folder. Raises `ResultsError` where there are none."""
-    where = Path(word)
-    if not where.exists():
-        raise ResultsError("there is no such file or folder", where=where)
-    return read_all([], where) if where.is_dir() else read_all([where], where.parent)
+def read_all(places: Sequence[Path], folder: Path, adapters: Sequence[str] = ()) -> list[Results]:
+    """The results in files and folders; or where none is given, all those of `folder`, or of these
+    adapters if there are any of theirs. Names on standard error the runs that are not whole.
 
-
-def read_all(files: Sequence[Path], folder: Path) -> list[Results]:
-    """The results in files, or all those of a folder. Raises `ResultsError` where there are none."""
-    found = [store.read(file) for file in files] if files else store.read_folder(folder)
+    Raises `ResultsError` where there are none.
+    """
+    read = [store.read_folder(p) if p.is_dir() else [store.read(p)] for p in places]
+    if not places:
+        read = [store.read_folder(folder, adapters) or store.read_folder(folder)]
+    found = [run for runs in read for run in runs]
     if not found:
         raise ResultsError("no results here", where=folder, hint="conformance run --adapter NAME")
+    for run in found:
+        if run.lacks:
+            typer.echo(f"{run.path} is not whole: {run.lacks}", err=True)
     return found

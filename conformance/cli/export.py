@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,11 +12,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from conformance.cli.compare import read_all
+from conformance.cli.compare import ResultsFiles, read_all
 from conformance.cli.options import ReportsFolder
 from conformance.judge.outcomes import of_verdict
-from conformance.model.observation import Run
 from conformance.model.result import Result, Results
+from conformance.model.verdict import KnownNote
 from conformance.paths import find_paths
 from conformance.writing import write_text
 
@@ -39,24 +39,20 @@ class Format(StrEnum):
     CSV = "csv"
 
 
+_PAIR = ("adapter", "variant", "case")
 #: The columns of each kind of rows.
 COLUMNS = {
     Rows.VERDICTS: (
-        *("adapter", "variant", "case", "check", "level", "status", "outcome", "message"),
+        *(*_PAIR, "check", "level", "status", "outcome", "message"),
         *("cause", "reason", "url", "seconds"),
     ),
-    Rows.NUMBERS: (
-        *("adapter", "variant", "case", "run", "number", "region", "statement", "phase", "value"),
-    ),
+    Rows.NUMBERS: (*_PAIR, "run", "number", "region", "statement", "phase", "value"),
 }
 
 
 def export(
     what: Annotated[Rows, typer.Argument(help="What a row is about.")] = Rows.VERDICTS,
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="[RESULTS]...", help="Results files [default: all in the folder]."),
-    ] = [],  # noqa: B006 (typer copies it)
+    files: ResultsFiles = [],  # noqa: B006 (typer copies it)
     style: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.JSONL,
     output: Annotated[
         Path | None, typer.Option("--output", help="File to write to [default: standard output]")
@@ -97,20 +93,17 @@ def rows_text(what: Rows, results: Sequence[Results], style: Format) -> str:
     if style is Format.JSONL:
         lines = (msgspec.json.encode(dict(zip(columns, row, strict=True))) for row in rows)
         return "".join(f"{line.decode()}\n" for line in lines)
-    return _csv(columns, rows)
-
-
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_harmless(cell) if isinstance(cell, str) else cell for cell in row])
+    writer.writerows(map(_harmless, row) for row in rows)
     return text.getvalue()
 
 
-def _harmless(cell: str) -> str:
-    """Text on one line that a spreadsheet does not take for a formula."""
+def _harmless(cell: Cell) -> Cell:
+    """Text on one line that a spreadsheet does not take for a formula; a number as it is."""
+    if not isinstance(cell, str):
+        return cell
     joined = " ".join(cell.replace("\0", " ").split())
     return f"'{joined}" if joined.startswith(_FORMULA) else joined
 
@@ -118,25 +111,20 @@ def _harmless(cell: str) -> str:
 def _verdicts(result: Result) -> Iterator[tuple[Cell, ...]]:
     seconds = None if result.observation is None else round(result.observation.seconds, 3)
     for verdict in result.verdicts:
-        known, outcome = verdict.known, of_verdict(verdict, result)
-        why = (known.cause, known.reason, known.url) if known else ("", "", "")
+        known = verdict.known or KnownNote("", "")
         yield (
-            *(verdict.check, verdict.level.value, verdict.status.value, outcome.value),
-            *(verdict.message, *why, seconds),
+            *(verdict.check, verdict.level.value, verdict.status.value),
+            *(of_verdict(verdict, result).value, verdict.message),
+            *(known.cause, known.reason, known.url, seconds),
         )
 
 
 def _numbers(result: Result) -> Iterator[tuple[Cell, ...]]:
-    observation = result.observation
-    if observation is None:
-        return
-    for name, run in (("plain", observation.plain), ("recomputed", observation.recomputed)):
-        yield from ((name, *cells) for cells in _of_run(run))
-
-
-def _of_run(run: Run) -> Iterator[tuple[str, str, str, str, int]]:
-    for e in run.executions or ():
-        yield "executions", e.region, e.statement, e.phase, e.count
-    for number, value in (("retained bytes", run.retained), ("peak bytes", run.peak)):
-        if value is not None:
-            yield number, "", "", "", value
+    seen = result.observation
+    runs = {} if seen is None else {"plain": seen.plain, "recomputed": seen.recomputed}
+    for name, run in runs.items():
+        for e in run.executions or ():
+            yield name, "executions", e.region, e.statement, e.phase, e.count
+        for number, value in (("retained bytes", run.retained), ("peak bytes", run.peak)):
+            if value is not None:
+                yield name, number, "", "", "", value

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from conformance import store
 from conformance.cli.options import (
@@ -49,7 +47,6 @@ def known(
     paths = find_paths(adapters=adapters_folder, reports=reports)
     if update and not adapter:
         raise ConformanceError("--update needs --adapter: say whose list it is")
-    console = Console(highlight=False, soft_wrap=True)
     chosen = adapters_named(adapter, paths.adapters)
     if implementation is not None:
         if len(adapter) != 1:
@@ -63,16 +60,19 @@ def known(
             added = additions(entries, run.results)
             append(file, added)
             noun = "entry" if len(added) == 1 else "entries"
-            console.print(f"{file}: {len(added)} new {noun}, to be given causes and reasons")
+            typer.echo(f"{file}: {len(added)} new {noun}, to be given causes and reasons")
             continue
         for entry in entries:
-            line = Text(f"{owner.name} ", style="bold")
-            line.append(f"{', '.join(entry.cases)} [{', '.join(entry.variants)}] {entry.check}")
-            line.append(f"\n  observed: {entry.observed}", style="not bold")
             program = owner.reproducer(entry.cause)
             shown = f" ({program})" if program else ""
-            line.append(f"\n  cause: {entry.cause or '(none yet)'}{shown}", style="not bold")
-            line.append(f"\n  reason: {entry.reason or '(none yet)'}", style="not bold")
-            line.append(f"\n  {entry.url}" if entry.url else "", style="not bold")
-            line.append(f"\n  {entry.where}", style="not bold dim")
-            console.print(line)
+            places = f"{', '.join(entry.cases)} [{', '.join(entry.variants)}]"
+            typer.echo(f"{owner.name} {places} {entry.check}")
+            for line in (
+                f"observed: {entry.observed}",
+                f"cause: {entry.cause or '(none yet)'}{shown}",
+                f"reason: {entry.reason or '(none yet)'}",
+                entry.url,
+                entry.where,
+            ):
+                if line:
+                    typer.echo(f"  {line}")

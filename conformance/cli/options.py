@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,38 +19,37 @@ from conformance.errors import ConformanceError, nearest
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.result import Results
-from conformance.oracle.shapes import check_shapes, is_own
+from conformance.oracle.interpreter import check_shapes, is_own
 from conformance.paths import find_paths
 from conformance.run.options import OPTIONS
 
 
-def complete_adapter(incomplete: str) -> list[str]:
-    """Names of adapters."""
-    try:
-        adapters = all_adapters(find_paths().adapters)
-    except ConformanceError:
-        return []
-    return [adapter.name for adapter in adapters if adapter.name.startswith(incomplete)]
+def _completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What completes a word on the command line to one of these names."""
+
+    def complete(incomplete: str) -> list[str]:
+        try:
+            return sorted({name for name in names() if name.startswith(incomplete)})
+        except ConformanceError:
+            return []
+
+    return complete
 
 
-def complete_variant(incomplete: str) -> list[str]:
-    """Ids of variants, and their bare names."""
-    try:
-        adapters = all_adapters(find_paths().adapters)
-    except ConformanceError:
-        return []
-    names = [n for a in adapters for v in a.variants for n in (v.name, v.id)]
-    return sorted({name for name in names if name.startswith(incomplete)})
+_adapters = _completing(lambda: [a.name for a in all_adapters(find_paths().adapters)])
+_variants = _completing(
+    lambda: [
+        name
+        for adapter in all_adapters(find_paths().adapters)
+        for variant in adapter.variants
+        for name in (variant.name, variant.id)
+    ]
+)
+_cases = _completing(lambda: [case.id for case in load_folder(find_paths().cases)])
 
 
-def complete_case(incomplete: str) -> list[str]:
-    """Ids of cases."""
-    try:
-        return [
-            case.id for case in load_folder(find_paths().cases) if case.id.startswith(incomplete)
-        ]
-    except ConformanceError:
-        return []
+def _option(name: str, words: str, complete: Callable[[str], list[str]] | None = None) -> Any:
+    return typer.Option(name, help=words, autocompletion=complete, show_default=False)
 
 
 def _option_of_a_run(name: str) -> Any:
@@ -59,49 +58,21 @@ def _option_of_a_run(name: str) -> Any:
     return typer.Option(name, metavar=told["metavar"], help=told["help"], show_default=False)
 
 
-AdapterName = Annotated[
-    str,
-    typer.Option(
-        "--adapter",
-        help="An adapter's name, or the path of its folder.",
-        autocompletion=complete_adapter,
-        show_default=False,
-    ),
-]
-AdapterNames = Annotated[
-    list[str],
-    typer.Option(
-        "--adapter",
-        help="An adapter's name, or the path of its folder; repeatable.",
-        autocompletion=complete_adapter,
-        show_default=False,
-    ),
-]
-VariantName = Annotated[
-    str,
-    typer.Option(
-        "--variant", help="A variant's name.", autocompletion=complete_variant, show_default=False
-    ),
-]
+_AN_ADAPTER = "An adapter's name, or the path of its folder"
+AdapterName = Annotated[str, _option("--adapter", f"{_AN_ADAPTER}.", _adapters)]
+AdapterNames = Annotated[list[str], _option("--adapter", f"{_AN_ADAPTER}; repeatable.", _adapters)]
+VariantName = Annotated[str, _option("--variant", "A variant's name.", _variants)]
 ImplementationName = Annotated[str | None, _option_of_a_run("--implementation")]
 ImplementationOptions = Annotated[list[str], _option_of_a_run("--option")]
 ImplementationAlways = Annotated[list[str], _option_of_a_run("--always")]
 CaseName = Annotated[
     str,
-    typer.Argument(
-        metavar="CASE", help="A case's id.", autocompletion=complete_case, show_default=False
-    ),
+    typer.Argument(metavar="CASE", help="A case's id.", autocompletion=_cases, show_default=False),
 ]
-CasesFolder = Annotated[
-    Path | None, typer.Option("--cases", help="Folder of case files.", show_default=False)
-]
-AdaptersFolder = Annotated[
-    Path | None,
-    typer.Option("--adapters-folder", help="Folder of adapters.", show_default=False),
-]
+CasesFolder = Annotated[Path | None, _option("--cases", "Folder of case files.")]
+AdaptersFolder = Annotated[Path | None, _option("--adapters-folder", "Folder of adapters.")]
 ReportsFolder = Annotated[
-    Path | None,
-    typer.Option("--reports", help="Where results lie [default: reports/]", show_default=False),
+    Path | None, _option("--reports", "Where results lie [default: reports/]")
 ]
 
 
@@ -146,10 +117,8 @@ def seconds_of_variants(folder: Path) -> dict[str, tuple[str, float]]:
     """What steps of variants take, as measured: by full id the version and the ratio to plain."""
     from conformance.report.costs import read_seconds
 
-    seconds: dict[str, tuple[str, float]] = {}
-    for adapter in all_adapters(folder):
-        seconds |= read_seconds(adapter.name, adapter.folder)
-    return seconds
+    found = (read_seconds(adapter.name, adapter.folder) for adapter in all_adapters(folder))
+    return {variant: seconds for of_adapter in found for variant, seconds in of_adapter.items()}
 
 
 def reproducers_of(runs: Iterable[Results], folder: Path) -> dict[tuple[str, str], str]:

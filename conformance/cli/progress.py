@@ -47,9 +47,7 @@ class Progress:
     def pytest_configure(self, config: pytest.Config) -> None:
         """Keep pytest from naming each file."""
         self.suite = config.pluginmanager.getplugin("conformance-suite")
-        reporter: pytest.TerminalReporter | None = config.pluginmanager.getplugin(
-            "terminalreporter"
-        )
+        reporter: Any = config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None and reporter.verbosity <= 0:
             reporter.showfspath = False
 
@@ -59,9 +57,7 @@ class Progress:
     ) -> Generator[None, Any, Any]:
         """Keep the category that is counted, drop the letter that is printed."""
         status = yield
-        if config.get_verbosity() > 0 or status is None:
-            return status
-        return status[0], "", ""
+        return status if config.get_verbosity() > 0 or not status else (status[0], "", "")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Without xdist: what will run."""
@@ -88,10 +84,9 @@ class Progress:
         self.done += 1
         words = f"{self.unexpected} unexpected" if self.unexpected else ""
         if self.bar.console.is_terminal:
-            total = self.total or None
-            words = words or "judging"
+            total, words = self.total or None, words or "judging"
             self.bar.update(self.task, description=words, completed=self.done, total=total)
         elif time.monotonic() - self.printed_at > INTERVAL:
             self.printed_at = time.monotonic()
-            parts = (f"{self.done:,} of {self.total:,} pairs", words)
-            self.bar.console.print(", ".join(part for part in parts if part))
+            pairs = f"{self.done:,} of {self.total:,} pairs"
+            self.bar.console.print(f"{pairs}, {words}" if words else pairs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import argparse
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,21 +56,17 @@ _CODES: Mapping[int, Exit] = {
 
 def run(context: typer.Context) -> None:
     """Run a session with the options on the command line, and exit with its status."""
-    given = dict.fromkeys(_values(context.args, "--adapter"))
-    gone = next((word for word in context.args if word.partition("=")[0] in REMOVED), None)
-    if gone is not None:
-        name = gone.partition("=")[0]
-        raise ConformanceError(f"the option {name} is gone", hint=REMOVED[name])
-    if not given:
-        hint = "--adapter torch; `conformance list --adapters` lists all"
-        raise ConformanceError("no adapter is named", hint=hint)
-    folders = (
-        _folder(context.args, name) for name in ("--cases", "--adapters-folder", "--reports")
-    )
-    paths = find_paths(*folders)
+    for name in (word.partition("=")[0] for word in context.args):
+        if name in REMOVED:
+            raise ConformanceError(f"the option {name} is gone; instead: {REMOVED[name]}")
+    parser = argparse.ArgumentParser("conformance run", add_help=False, allow_abbrev=False)
+    for name, told in OPTIONS.items():
+        parser.add_argument(name, **told)
+    given, _ = parser.parse_known_args(context.args)
+    paths = find_paths(given.cases, given.adapters_folder, given.reports)
     # A cache for each set of adapters: several sessions may run side by side.
-    names = [Path(name).name for name in (*given, *_values(context.args, "--implementation"))]
-    cache = paths.reports / ".pytest_cache" / "-".join(names).replace(":", "-")
+    names = [Path(name).name for name in dict.fromkeys((*given.adapter, given.implementation))]
+    cache = paths.reports / ".pytest_cache" / "-".join(filter(None, names)).replace(":", "-")
     verbose = any(word.startswith("-v") for word in context.args)
     progress = Progress()
     code = pytest.main(
@@ -87,15 +83,3 @@ def run(context: typer.Context) -> None:
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and ended is None:
         typer.echo("error: no case was selected", err=True)
     raise typer.Exit(_CODES.get(code, code) if ended is None else ended)
-
-
-def _values(arguments: list[str], name: str) -> list[str]:
-    """The values of an option on a command line, written `--name value` or `--name=value`."""
-    assert name in OPTIONS
-    after = [b for a, b in itertools.pairwise(arguments) if a == name]
-    return after + [word.partition("=")[2] for word in arguments if word.startswith(f"{name}=")]
-
-
-def _folder(arguments: list[str], name: str) -> Path | None:
-    values = _values(arguments, name)
-    return Path(values[-1]) if values else None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from conformance.errors import ComparisonError, ResultsError
+from conformance.errors import ComparisonError, ResultsError, nearest
 from conformance.judge.outcomes import Outcome, of_result, of_verdict, recomputed, unoffered
 from conformance.model.case import Case
-from conformance.model.result import Result, Results
+from conformance.model.result import Header, Result, Results
 
 #: Bytes count as unchanged where they differ by at most this fraction of the first number.
 TOLERANCE = 0.02
@@ -95,8 +94,10 @@ class SideBySide:
         return tuple(row for row in self.rows if row.change == change)
 
 
-#: The side of a column without a result.
-_NONE = Side(Outcome.NOT_RUN)
+#: The outcome and the numbers of a case on a variant.
+_Seen = tuple[Side, Mapping[str, int]]
+#: Those of a column without a result.
+_NONE: _Seen = Side(Outcome.NOT_RUN), MappingProxyType({})
 
 
 def side_of(result: Result) -> Side:
@@ -115,21 +116,20 @@ def side_by_side(
     left: Sequence[Result], right: Sequence[Result], cases: Sequence[Case]
 ) -> SideBySide:
     """What differs between two variants, from the results of each, case by case."""
-    names = tuple(results[0].variant for results in (left, right))
-    titles = {case.id: case.title for case in cases}
-    columns = [{result.case: side_of(result) for result in results} for results in (left, right)]
-    return _beside(names, columns, titles=titles)
+    columns: dict[str, dict[str, _Seen]] = {
+        results[0].variant: {result.case: (side_of(result), {}) for result in results}
+        for results in (left, right)
+    }
+    return _beside(columns, {case.id: case.title for case in cases})
 
 
 def of_variant(variant: str, results: Sequence[Results]) -> tuple[Result, ...]:
     """The results of a variant (full id). Raises `ResultsError` where there are none."""
     found = tuple(r for run in results for r in run.results if r.variant == variant)
-    if found:
-        return found
-    known = [v for run in results for v in run.header.variants]
-    near = difflib.get_close_matches(variant, known, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-    raise ResultsError(f"no results of {variant!r} here", hint=hint)
+    if not found:
+        known = [v for run in results for v in run.header.variants]
+        raise ResultsError(f"no results of {variant!r} here", hint=nearest(variant, known))
+    return found
 
 
 def run_by_run(runs: Mapping[str, Iterable[Results]]) -> SideBySide:
@@ -139,39 +139,29 @@ def run_by_run(runs: Mapping[str, Iterable[Results]]) -> SideBySide:
     little is kept of each. Raises `ComparisonError` where there is no such adapter, a run has one
     twice, or runs have different cases.
     """
-    kept = [[_Kept.of(run) for run in results] for results in runs.values()]
-    belong_together([[one.run for one in of_run] for of_run in kept])
-    by_adapter = [{one.run.header.adapter: one for one in of_run} for of_run in kept]
-    adapters = [name for name in by_adapter[0] if all(name in found for found in by_adapter)]
+    kept = {
+        name: [(replace(run, results=()), _seen(run)) for run in results]
+        for name, results in runs.items()
+    }
+    belong_together([run for run, _ in of_run] for of_run in kept.values())
+    found = {n: {run.header.adapter: (run, s) for run, s in of_run} for n, of_run in kept.items()}
+    adapters = [a for a in next(iter(found.values())) if all(a in own for own in found.values())]
     if not adapters:
-        each = zip(runs, by_adapter, strict=True)
-        names = "; ".join(f"{', '.join(found)} in {name}" for name, found in each)
+        names = "; ".join(f"{', '.join(own)} in {name}" for name, own in found.items())
         hint = "give runs of the same adapters, or one folder with all results"
         raise ComparisonError(f"no adapter in common: {names}", hint=hint)
-    chosen = [[found[name] for name in adapters] for found in by_adapter]
-    sides = [{p: side for one in of_run for p, side in one.sides.items()} for of_run in chosen]
-    numbers = [{p: n for one in of_run for p, n in one.numbers.items()} for of_run in chosen]
-    table = _beside(tuple(runs), sides, measured=_differing(numbers))
-    return replace(table, of_runs=True, versions=tuple(_versions(chosen)))
+    columns = {
+        name: {place: seen for a in adapters for place, seen in own[a][1].items()}
+        for name, own in found.items()
+    }
+    headers = ([own[adapter][0].header for own in found.values()] for adapter in adapters)
+    versions = tuple(version for of_adapter in headers for version in _versions(of_adapter))
+    return replace(_beside(columns), of_runs=True, versions=versions)
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What is kept of the results of an adapter: outcomes and numbers by place, and `run` without
-    results."""
-
-    run: Results
-    sides: dict[str, Side]
-    numbers: dict[str, dict[str, int]]
-
-    @classmethod
-    def of(cls, run: Results) -> _Kept:
-        by_place = {f"{result.case} on {result.variant}": result for result in run.results}
-        return cls(
-            replace(run, results=()),
-            {place: side_of(result) for place, result in by_place.items()},
-            {place: _numbers(result) for place, result in by_place.items()},
-        )
+def _seen(run: Results) -> dict[str, _Seen]:
+    """What is kept of results, by case and variant."""
+    return {f"{r.case} on {r.variant}": (side_of(r), _numbers(r)) for r in run.results}
 
 
 def belong_together(runs: Iterable[Sequence[Results]]) -> None:
@@ -180,13 +170,14 @@ def belong_together(runs: Iterable[Sequence[Results]]) -> None:
     for results in runs:
         seen: dict[str, Results] = {}
         for run in results:
-            first, name = first or run, run.header.adapter
-            if name in seen:
+            first = first or run
+            other = seen.setdefault(run.header.adapter, run)
+            if other is not run:
                 raise ComparisonError(
-                    f"{seen[name].path} and {run.path} are both results of adapter {name!r}",
+                    f"{other.path} and {run.path} are both results of adapter "
+                    f"{run.header.adapter!r}",
                     hint="keep one of them",
                 )
-            seen[name] = run
             one, two = first.header.cases, run.header.cases
             if one != two:
                 raise ComparisonError(
@@ -197,43 +188,38 @@ def belong_together(runs: Iterable[Sequence[Results]]) -> None:
 
 
 def _beside(
-    names: tuple[str, ...],
-    columns: Sequence[Mapping[str, Side]],
-    *,
-    titles: Mapping[str, str] = MappingProxyType({}),
-    measured: Iterable[tuple[str, Measured]] = (),
+    columns: Mapping[str, Mapping[str, _Seen]], titles: Mapping[str, str] = MappingProxyType({})
 ) -> SideBySide:
     groups: dict[tuple[Side, ...], list[str]] = {}
-    alike: set[str] = set()
-    absent = dict.fromkeys(names, 0)
-    for key in dict.fromkeys(key for column in columns for key in column):
-        sides = tuple(column.get(key, _NONE) for column in columns)
+    measured: list[Measured] = []
+    absent = dict.fromkeys(columns, 0)
+    same = 0
+    for key in dict.fromkeys(key for column in columns.values() for key in column):
+        seen = [column.get(key, _NONE) for column in columns.values()]
+        sides = tuple(side for side, _ in seen)
         ran = [side.outcome for side in sides if side.outcome not in _NOT_JUDGED]
-        for name, side in zip(names, sides, strict=True):
+        for name, side in zip(columns, sides, strict=True):
             absent[name] += bool(ran) and side.outcome in _NOT_JUDGED
         if len(set(ran)) > 1:
             groups.setdefault(sides, []).append(key)
-        elif len(ran) == len(names):
-            alike.add(key)
+        elif len(ran) == len(columns):
+            differing = list(_differing(key, [numbers for _, numbers in seen]))
+            measured += differing
+            same += not differing
     rows = [
         Row(titles.get(listed[0], listed[0]), tuple(listed), sides)
         for sides, listed in groups.items()
     ]
     rows.sort(key=lambda row: (min(s.outcome.rank for s in row.sides), -len(row.where)))
-    differing = [(key, number) for key, number in measured if key in alike]
-    same = len(alike - {key for key, _ in differing})
-    numbers = tuple(number for _, number in differing)
-    return SideBySide(False, names, tuple(rows), same, absent, numbers)
+    return SideBySide(False, tuple(columns), tuple(rows), same, absent, tuple(measured))
 
 
-def _versions(runs: Sequence[Sequence[_Kept]]) -> Iterator[Measured]:
-    """Packages whose versions differ."""
-    for same in zip(*runs, strict=True):
-        headers = [one.run.header for one in same]
-        for package in dict.fromkeys(name for header in headers for name in header.versions):
-            values = tuple(header.versions.get(package, "none") for header in headers)
-            if len(set(values)) > 1:
-                yield Measured(f"{headers[0].adapter}: {package}", values)
+def _versions(headers: Sequence[Header]) -> Iterator[Measured]:
+    """Packages whose versions differ between runs of an adapter."""
+    for package in dict.fromkeys(name for header in headers for name in header.versions):
+        values = tuple(header.versions.get(package, "none") for header in headers)
+        if len(set(values)) > 1:
+            yield Measured(f"{headers[0].adapter}: {package}", values)
 
 
 def _numbers(result: Result) -> dict[str, int]:
@@ -251,14 +237,10 @@ def _numbers(result: Result) -> dict[str, int]:
     return numbers
 
 
-def _differing(
-    columns: Sequence[Mapping[str, Mapping[str, int]]],
-) -> Iterator[tuple[str, Measured]]:
-    """Numbers that are not the same in all columns, each with its row's place."""
-    for place, of_first in columns[0].items():
-        numbers = [column.get(place, {}) for column in columns]
-        for what, first in of_first.items():
-            values = [of_column[what] for of_column in numbers if what in of_column]
-            most = TOLERANCE * max(first, 1) if what.startswith("bytes") else 0
-            if len(values) == len(columns) and any(abs(v - first) > most for v in values):
-                yield place, Measured(f"{place}: {what}", tuple(map(str, values)))
+def _differing(place: str, columns: Sequence[Mapping[str, int]]) -> Iterator[Measured]:
+    """The numbers of a place that all columns have, and that are not the same in all."""
+    for what, first in columns[0].items():
+        values = [numbers[what] for numbers in columns if what in numbers]
+        most = TOLERANCE * max(first, 1) if what.startswith("bytes") else 0
+        if len(values) == len(columns) and any(abs(v - first) > most for v in values):
+            yield Measured(f"{place}: {what}", tuple(map(str, values)))

@@ -84,12 +84,6 @@ class Comparison:
     verdicts: tuple[CrossVerdict, ...]
 
     @property
-    def counts(self) -> Mapping[Agreement, int]:
-        """How many verdicts there are of each status, none left out."""
-        found = Counter(verdict.status for verdict in self.verdicts)
-        return {status: found[status] for status in Agreement}
-
-    @property
     def disagreements(self) -> tuple[tuple[CrossVerdict, Disagreement], ...]:
         """Every disagreement with the verdict it stands in."""
         return tuple((v, d) for v in self.verdicts for d in v.disagreements)
@@ -107,7 +101,8 @@ class Comparison:
     @property
     def summary(self) -> str:
         """How many comparisons ended how, in a line."""
+        counts = Counter(verdict.status for verdict in self.verdicts)
         new = {Agreement.DISAGREE: f" ({len(self.unexpected)} new)"}
-        counts = [f"{n} {status}{new.get(status, '')}" for status, n in self.counts.items() if n]
+        parts = [f"{counts[s]} {s}{new.get(s, '')}" for s in Agreement if counts[s]]
         variants = counted(len(self.variants), "variant")
-        return f"{variants} compared: {', '.join(counts) or 'nothing in common'}"
+        return f"{variants} compared: {', '.join(parts) or 'nothing in common'}"

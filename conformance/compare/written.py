@@ -1,15 +1,13 @@
-"""Comparisons as text for a terminal and as Markdown."""
+"""Comparisons as text: for a terminal, or as Markdown."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
-from rich.table import Table
-from rich.text import Text
-
-from conformance.compare.beside import Measured, Row, Side, SideBySide
+from conformance.compare.beside import Row, SideBySide
 from conformance.compare.model import Comparison
 from conformance.judge.outcomes import SIGN, Outcome
 from conformance.model.result import Results
@@ -19,9 +17,7 @@ from conformance.words import counted, escape, line
 _SHORT, _LONG = 200, 600
 
 
-def agreement(
-    comparison: Comparison, *, everything: bool, in_markdown: bool
-) -> Iterator[str | Text]:
+def agreement(comparison: Comparison, *, everything: bool, in_markdown: bool) -> Iterator[str]:
     """Who disagrees with whom, then how many comparisons ended how.
 
     With `everything`, also disagreements that variants' own checks have shown.
@@ -32,35 +28,56 @@ def agreement(
             if in_markdown:
                 yield f"- `{verdict.case}` {escape(f'{verdict.check}: {status}: {verdict.message}')}"
             else:
-                text = Text(f"{verdict.case} {verdict.check}", style="bold")
-                yield text.append(f"\n  {status}: {verdict.message}", style="not bold")
+                yield f"{verdict.case} {verdict.check}\n  {status}: {verdict.message}"
     yield comparison.summary
 
 
-def lines(found: SideBySide) -> Iterator[str | Table]:
-    """What differs, for a terminal: a paragraph for each row, or a table of more than two columns."""
+def lines(
+    found: SideBySide,
+    *,
+    in_markdown: bool = False,
+    programs: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> Iterator[str]:
+    """What differs: a paragraph for each row, or a table of more than two columns.
+
+    `programs` has both texts of two variants by case. Markdown shows how they differ.
+    """
+    plain = escape if in_markdown else str
+    item = "- " if in_markdown else ""
+    names = [f"`{name}`" if in_markdown else name for name in found.columns]
+    if in_markdown:
+        yield f"# {' and '.join(names)}\n"
     for version in found.versions:
-        yield f"{version.what} {' → '.join(version.values)}"
-    if len(found.columns) > 2:
-        table = Table("", *found.columns, box=None, header_style="bold")
-        for where, cells in _cells(found):
-            table.add_row(where, *cells)
-        yield table
-    else:
-        for row in _ordered(found):
-            change = f"{row.change}: " if found.of_runs else ""
-            yield f"{change}{row.title}{_more(row)}"
-            for name, side in zip(found.columns, row.sides, strict=True):
-                yield f"  {name}: {line(side.text, _SHORT)}"
-            yield ""
+        yield f"{item}{plain(version.what)} {' → '.join(map(plain, version.values))}"
+    yield from [""] if found.versions else []
+    rows = found.rows
+    if found.of_runs:
+        rows = tuple(row for change in ("worse", "better", "") for row in found.changed(change))
+    if len(names) > 2:
+        yield from _table(names, rows)
+        rows = ()
+    for row in rows:
+        change = f"{row.change}: " if found.of_runs else ""
+        yield f"## {change}{escape(row.title)}\n" if in_markdown else f"{change}{_title(row)}"
+        for name, side in zip(names, row.sides, strict=True):
+            text = line(side.text, _LONG if in_markdown else _SHORT)
+            yield f"{'-' if in_markdown else ' '} {name}: {plain(text)}"
+        if in_markdown:
+            yield f"- seen in {', '.join(f'`{where}`' for where in row.where)}"
+            if row.where[0] in programs:
+                yield "\n".join(["\n```diff", *program_diff(*programs[row.where[0]]), "```"])
+        yield ""
     for number in found.measured:
-        yield f"{number.what}: {_values(found, number)}"
-    yield summary(found)
+        of_variants = (" ".join(pair) for pair in zip(names, number.values, strict=True))
+        values = " → ".join(number.values) if found.of_runs else ", ".join(of_variants)
+        yield f"{item}{plain(number.what)}: {values}"
+    yield f"\n{escape(summary(found))}" if in_markdown else summary(found)
 
 
 def summary(found: SideBySide) -> str:
     """How much differs, in a sentence."""
     differ = sum(len(row.where) for row in found.rows)
+    parts = [f"{counted(differ, 'case')} differ"]
     if found.of_runs:
         worse, better = (
             sum(len(row.where) for row in found.changed(change)) for change in ("worse", "better")
@@ -68,42 +85,10 @@ def summary(found: SideBySide) -> str:
         parts = [f"{worse} worse", f"{better} better"]
         if len(found.columns) > 2:
             parts.append(f"{differ - worse - better} changed before")
-        parts += [f"{counted(len(found.measured), 'number')} changed", f"{found.same} the same"]
-    else:
-        parts = [f"{counted(differ, 'case')} differ", f"{found.same} the same"]
+        parts.append(f"{counted(len(found.measured), 'number')} changed")
+    parts.append(f"{found.same} the same")
     parts += [f"{number} not run in {name}" for name, number in found.absent.items() if number]
     return f"{', '.join(parts)}."
-
-
-def markdown(found: SideBySide, programs: Mapping[str, tuple[str, str]]) -> Iterator[str]:
-    """What differs, as Markdown. `programs` has both texts of two variants by case."""
-    yield f"# {' and '.join(f'`{name}`' for name in found.columns)}"
-    yield ""
-    yield escape(summary(found))
-    yield ""
-    rows = _ordered(found)
-    tables = [(number.what, number.values) for number in (*found.versions, *found.measured)]
-    if len(found.columns) > 2:
-        tables += _cells(found)
-        rows = ()
-    if tables:
-        yield f"| | {' | '.join(f'`{name}`' for name in found.columns)} |"
-        yield f"|---|{'---|' * len(found.columns)}"
-        for what, values in tables:
-            yield f"| {escape(what)} | {' | '.join(map(escape, values))} |"
-        yield ""
-    for row in rows:
-        yield f"## {f'{row.change}: ' if found.of_runs else ''}{escape(row.title)}"
-        yield ""
-        for name, side in zip(found.columns, row.sides, strict=True):
-            yield f"- `{name}`: {escape(line(side.text, _LONG))}"
-        yield f"- seen in {', '.join(f'`{where}`' for where in row.where)}"
-        yield ""
-        if row.where[0] in programs:
-            yield "```diff"
-            yield from program_diff(*programs[row.where[0]])
-            yield "```"
-            yield ""
 
 
 def program_diff(left: str, right: str) -> Iterator[str]:
@@ -121,52 +106,39 @@ def read_programs(
     paths = {(r.case, r.variant): r.program for run in results for r in run.results if r.program}
     texts: dict[str, tuple[str, str]] = {}
     for case in (row.where[0] for row in found.rows):
-        files = [_inside(folder, paths.get((case, variant), "")) for variant in found.columns]
-        left, right = (file and file.read_text("utf-8", "replace") for file in files)
+        left, right = (_text(folder, paths.get((case, name), "")) for name in found.columns)
         if left and right:
             texts[case] = left, right
     return texts
 
 
-def _inside(folder: Path, path: str) -> Path | None:
-    """The file, unless its path leads out of the folder: results may come from an untrusted source."""
+def _text(folder: Path, path: str) -> str:
+    """The text of a file, unless its path leads out of the folder: results may come from an untrusted
+    source. Empty where there is none."""
     try:
         file = (folder / path).resolve()
         inside = file.is_relative_to(folder.resolve()) and file.is_file()
     except (OSError, ValueError):
-        return None
-    return file if inside else None
-
-
-def _ordered(found: SideBySide) -> tuple[Row, ...]:
-    """Rows by severity; of runs, those that are worse first."""
-    if not found.of_runs:
-        return found.rows
-    return tuple(row for change in ("worse", "better", "") for row in found.changed(change))
-
-
-def _cells(found: SideBySide) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """A row of a table for each place, with a cell for each column."""
-    for row in _ordered(found):
-        for where in row.where:
-            yield where, tuple(map(_cell, row.sides))
-
-
-def _cell(side: Side) -> str:
-    return "" if side.outcome is Outcome.NOT_RUN else f"{SIGN[side.outcome]} {side.outcome.value}"
-
-
-def _more(row: Row) -> str:
-    """Where else, and how often, a row is seen than its title says."""
-    where = row.where if row.title != row.where[0] else row.where[1:]
-    if not where:
         return ""
-    shown = f"{where[0]} and {len(where) - 1} more" if len(where) > 1 else where[0]
-    return f" ({shown})" if row.title != row.where[0] else f" and {len(where)} more"
+    return file.read_text("utf-8", "replace") if inside else ""
 
 
-def _values(found: SideBySide, number: Measured) -> str:
-    if found.of_runs:
-        return " → ".join(number.values)
-    pairs = zip(found.columns, number.values, strict=True)
-    return ", ".join(f"{name} {value}" for name, value in pairs)
+def _table(names: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
+    """A table in Markdown with a row for each place, and a cell for each column."""
+    table = [("", *names)]
+    for row in rows:
+        outcomes = [side.outcome for side in row.sides]
+        cells = ["" if o is Outcome.NOT_RUN else f"{SIGN[o]} {o.value}" for o in outcomes]
+        table += [(escape(where), *cells) for where in row.where]
+    widths = [max(3, *map(len, column)) for column in zip(*table, strict=True)]
+    table.insert(1, tuple("-" * width for width in widths))
+    for found in table:
+        cells = [cell.ljust(width) for cell, width in zip(found, widths, strict=True)]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _title(row: Row) -> str:
+    """What a row is about, where it is seen first, and how often elsewhere."""
+    where = row.where[0] + (f" and {len(row.where) - 1} more" if len(row.where) > 1 else "")
+    return where if row.title == row.where[0] else f"{row.title} ({where})"

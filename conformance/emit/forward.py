@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from conformance.emit import loops
 from conformance.emit.expressions import function, short_exponents
@@ -35,14 +35,11 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
-if TYPE_CHECKING:
-    from conformance.emit.emitter import Emitter
-
 
 class Body(Part):
     """Writes the nodes of a case as lines of a function: statements, repetitions, trees of names."""
 
-    def __init__(self, emitter: Emitter) -> None:
+    def __init__(self, emitter: Any) -> None:
         super().__init__(emitter)
         #: How names of the case are read here, those that are no variables of the same name.
         self.spelled: Mapping[str, str] = {}

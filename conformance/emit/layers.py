@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from conformance.emit import usual
 from conformance.emit.code import Code
@@ -27,9 +27,6 @@ from conformance.model.case import (
     leaves,
     walk,
 )
-
-if TYPE_CHECKING:
-    from conformance.emit.emitter import Emitter
 
 #: The arguments of a layer's constructor: a format string over the shape of its first weight (`{0}`,
 #: `{1}`, …) and the options of the operation (`{eps}`), or a function of the two.
@@ -104,7 +101,7 @@ class Layers(Part):
     layers_with_weights: Mapping[str, Layer] = {}
     weightless: Mapping[str, str] = {}
 
-    def __init__(self, emitter: Emitter) -> None:
+    def __init__(self, emitter: Any) -> None:
         super().__init__(emitter)
         #: What a network is made of: parameters and state, by name.
         self.held = {array.name: array for array in (*self.case.parameters, *self.case.state)}

@@ -6,19 +6,11 @@ import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Any
 from typing import Literal as OneOf
 
 from conformance.errors import NotOfferedError
 from conformance.model.case import Option, Statement
-
-if TYPE_CHECKING:
-    from conformance.emit.emitter import Emitter
-    from conformance.emit.forward import Body, Forward
-    from conformance.emit.layers import Layers
-    from conformance.emit.recompute import Recompute
-    from conformance.emit.running import Run
-    from conformance.emit.values import Tensors, Values
 
 
 @dataclass(frozen=True)
@@ -109,16 +101,17 @@ class Part:
     """A part of an emitter: it writes one kind of thing, and asks the other parts for the rest. It has
     those that are made before it from the start, and each other one once that is made."""
 
-    # In the order in which they are made.
-    tensors: Tensors
-    body: Body
-    layers: Layers
-    recompute: Recompute
-    forward: Forward
-    values: Values
-    run: Run
+    # In the order in which they are made. Their types are left open: a part that named the types of the
+    # others would import the modules that import it.
+    tensors: Any
+    body: Any
+    layers: Any
+    recompute: Any
+    forward: Any
+    values: Any
+    run: Any
 
-    def __init__(self, emitter: Emitter) -> None:
+    def __init__(self, emitter: Any) -> None:
         self.emitter, self.words = emitter, emitter.words
         self.case, self.variant, self.code = emitter.case, emitter.variant, emitter.code
         vars(self).update({n: part for n, part in vars(emitter).items() if isinstance(part, Part)})

@@ -15,13 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from conformance.emit.helpers import CALLS
-
-if TYPE_CHECKING:
-    from conformance.emit.part import Call, Writer
-    from conformance.model.case import Option
+from conformance.emit.part import Call, Writer
+from conformance.model.case import Option
 
 #: Operations written as Python operators, and those that call functions which a program defines itself.
 OPERATORS: Mapping[str, str] = {

@@ -1,7 +1,4 @@
-"""Comparing arrays: whether and how far they differ, and when `None` and zero gradients are equal.
-
-Used by the checks, the comparison across variants and the report.
-"""
+"""Comparing arrays: how far they differ and may differ, and when `None` and zero gradients are equal."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from conformance.judge.tolerance import bounds
-from conformance.model.case import Tolerance
+from conformance.judge.limits import GROWTH
+from conformance.model.case import Case, Tolerance
 from conformance.model.facts import Difference, number
 from conformance.model.observation import Array, Expected, Leaf, Run, Tree
 
@@ -24,11 +21,29 @@ HEAD = 4
 
 def wide(array: Array) -> NDArray[np.inexact[Any]]:
     """The array in double precision."""
-    plain: NDArray[np.generic] = array.view(np.ndarray)
-    widened: NDArray[np.inexact[Any]] = plain.astype(
-        np.complex128 if array.dtype.kind == "c" else np.float64
-    )
-    return widened
+    return array.view(np.ndarray).astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def bounds(rows: NDArray[np.float64], tolerance: Tolerance) -> NDArray[np.float64]:
+    """The greatest tolerated distance from some arrays, element by element; each row is one array.
+
+    `atol` is meant for arrays of magnitude 1 and is scaled by the largest element, because a small
+    element of an array with large ones may be the result of cancellation.
+    """
+    sizes = np.abs(rows)
+    largest = np.max(sizes, axis=1, initial=1.0, where=np.isfinite(sizes))
+    return np.asarray((tolerance.atol * largest)[:, np.newaxis] + tolerance.rtol * sizes)
+
+
+def against_others(case: Case, accuracy: Mapping[str, float]) -> Tolerance:
+    """The tolerance of a case against the reference and against other frameworks.
+
+    `accuracy` names operations whose kernels are less accurate than their dtype, with the greatest
+    absolute error; a case that uses one has that error, times `GROWTH`, as its absolute tolerance.
+    """
+    used = {statement.op for _, statement in case.statements()}
+    error = max((greatest for op, greatest in accuracy.items() if op in used), default=0.0)
+    return Tolerance(case.tolerance.rtol, max(case.tolerance.atol, GROWTH * error))
 
 
 def absolute_differences(first: Array, second: Array) -> NDArray[np.float64]:
@@ -40,8 +55,7 @@ def absolute_differences(first: Array, second: Array) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.abs(a - b)
     difference = np.where(np.isnan(difference), np.inf, difference)
-    result: NDArray[np.float64] = np.where(same(a, b), 0.0, difference).astype(np.float64)
-    return result
+    return np.asarray(np.where(same(a, b), 0.0, difference), np.float64)
 
 
 def same(first: Array, second: Array) -> NDArray[np.bool_]:
@@ -58,16 +72,12 @@ def near(
     tolerance: Tolerance,
     like: Array,
 ) -> NDArray[np.bool_]:
-    """Where the elements of two stacks of arrays agree; each array is a row.
-
-    The tolerance is relative to the magnitudes in `like`: the expected array where one of the two is
-    that, else the larger magnitudes of both.
-    """
+    """Where the elements of two stacks of arrays agree; each array is a row. The tolerance is relative
+    to the magnitudes in `like`: the expected array or, where neither is, the larger ones of both."""
     with np.errstate(invalid="ignore", over="ignore"):
         tolerated = np.abs(first - second) <= bounds(np.abs(like), tolerance)
     finite = np.isfinite(first) & np.isfinite(second)
-    agreeing: NDArray[np.bool_] = np.where(finite, tolerated, same(first, second))
-    return agreeing
+    return np.where(finite, tolerated, same(first, second))
 
 
 def agreement(observed: Array, expected: Array, tolerance: Tolerance | None) -> NDArray[np.bool_]:
@@ -80,9 +90,8 @@ def agreement(observed: Array, expected: Array, tolerance: Tolerance | None) -> 
 
 def differs(observed: Array, expected: Array, tolerance: Tolerance | None) -> bool:
     """Whether two arrays differ, in shape or in elements; `None` asks for equality bit for bit."""
-    if observed.shape != expected.shape:
-        return True
-    return not bool(np.all(agreement(observed, expected, tolerance)))
+    alike = observed.shape == expected.shape
+    return not (alike and bool(np.all(agreement(observed, expected, tolerance))))
 
 
 def difference(
@@ -95,11 +104,8 @@ def difference(
     *,
     in_plain: bool = False,
 ) -> Difference | None:
-    """How an array differs from what is expected; `None` where it agrees, as in `differs`.
-
-    `of` and `name` say what the array is (`gradient`, `x`), `against` where the expected one comes from;
-    `in_plain` says that the observed one is the plain run's.
-    """
+    """How an array differs from what is expected; `None` where it agrees, as in `differs`. The other
+    arguments are fields of the fact."""
     fact = partial(Difference, of, name, against=against, in_plain=in_plain)
     if observed.shape != expected.shape:
         return fact(kind="shape", observed_shape=observed.shape, expected_shape=expected.shape)
@@ -119,19 +125,13 @@ def difference(
 
 
 def is_none_or_zero(gradient: Array | None) -> bool:
-    """Whether a gradient says that the loss does not depend on the tensor: `None` or all zeros.
-
-    Frameworks use either, and a recomputed run may have `None` where the plain run has zeros.
-    """
+    """Whether a gradient is `None` or zeros: either says that the loss does not depend on the tensor."""
     return gradient is None or not np.any(gradient)
 
 
 def is_unexpected(gradient: Array | None, plain: Array | None) -> bool:
-    """Whether there is a gradient where the plain run of the same variant has `None`.
-
-    Zeros are a fault there too: an optimizer applies weight decay to a parameter with a zero
-    gradient, and skips one whose gradient is `None`.
-    """
+    """Whether there is a gradient where the plain run of the same variant has `None`. Zeros are a fault
+    there, too: an optimizer applies weight decay to a parameter with a zero gradient."""
     return gradient is not None and plain is None
 
 
@@ -159,11 +159,8 @@ def flat(
 
 
 def tensors(tree: Tree, path: str = "outputs") -> Iterator[tuple[str, Array]]:
-    """The leaves of an output tree that are numbers, as arrays.
-
-    A number and a tensor without dimensions are the same value here; the check `structure` tells them
-    apart.
-    """
+    """The leaves of an output tree that are numbers, as arrays. The check `structure` tells a number and
+    a tensor without dimensions apart."""
     for place, leaf in flat(tree, path):
         if isinstance(leaf, Leaf):
             yield place, np.asanyarray(leaf.array)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conformance.errors import KnownError
 from conformance.language import yaml_marks
-from conformance.model.verdict import KnownNote, Verdict
+from conformance.model.verdict import Verdict
 from conformance.writing import write_text
 
 
@@ -79,12 +79,9 @@ class Entry:
         return bool(self.shared) or self.intermittent or not self.strict
 
     def names_case(self, case: str) -> bool:
-        """Whether the entry names this case, for any variant and check."""
-        named = False
-        for pattern in self.cases:
-            if _matches(case, pattern.removeprefix("!")):
-                named = not pattern.startswith("!")
-        return named
+        """Whether the entry names this case, for any variant and check: the last pattern counts."""
+        matching = [p for p in self.cases if _matcher(p.removeprefix("!"))(case)]
+        return bool(matching) and not matching[-1].startswith("!")
 
     def covers(self, case: str, variant: str, check: str) -> bool:
         """Whether the entry is for this check of this case on this variant (a full id)."""
@@ -93,22 +90,13 @@ class Entry:
     def names_variant(self, variant: str) -> bool:
         """Whether the entry names this variant (a full id), for any case and check."""
         names = (variant, variant.split("/", 1)[-1])
-        return any(_matches(name, pattern) for name in names for pattern in self.variants)
+        return any(_matcher(pattern)(name) for name in names for pattern in self.variants)
 
     def describes(self, verdict: Verdict) -> bool:
-        """Whether the verdict is a deviation that contains the entry's text."""
-        return verdict.status.deviates and self.observed in text(verdict)
-
-    @property
-    def note(self) -> KnownNote:
-        """The entry as a verdict carries it."""
-        return KnownNote(self.reason, self.url, self.cause)
-
-
-def text(verdict: Verdict) -> str:
-    """What an entry's `observed` is looked for in: `fail: gradient of x is None, but …`."""
-    parts = (f"{verdict.status}: {verdict.message}", verdict.observed)
-    return "\n".join(part for part in parts if part)
+        """Whether the verdict is a deviation whose text (`fail: gradient of x is None, but …`) contains
+        the entry's."""
+        text = f"{verdict.status}: {verdict.message}\n{verdict.observed}"
+        return verdict.status.deviates and self.observed in text
 
 
 def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
@@ -138,30 +126,15 @@ def _entry(raw: object, where: str, unfinished: bool) -> Entry:
         place = ".".join(str(part) for part in first["loc"] if part != "list[str]")
         raise KnownError(f"{place}: {first['msg']}", where=where) from error
     reason = (model.reason or "").strip()
-    if not reason and not unfinished:
-        raise KnownError(
-            "a known deviation without a reason",
-            where=where,
-            hint="say why it deviates, and give the upstream url where there is one",
-        )
-    if not model.cause and not unfinished:
-        raise KnownError(
-            "a known deviation without a cause",
-            where=where,
-            hint="give the cause a name, the same in all entries that it explains",
-        )
-    return Entry(
-        cases=_several(model.case),
-        variants=_several(model.variant),
-        check=model.check,
-        observed=model.observed,
-        cause=model.cause,
-        reason=reason,
-        url=model.url,
-        where=where,
-        strict=model.strict,
-        intermittent=model.intermittent,
-    )
+    for what, value, hint in (
+        ("reason", reason, "say why it deviates, and give the upstream url where there is one"),
+        ("cause", model.cause, "give the cause a name, the same in all entries that it explains"),
+    ):
+        if not value and not unfinished:
+            raise KnownError(f"a known deviation without a {what}", where=where, hint=hint)
+    fields = model.model_dump(exclude={"case", "variant", "reason"})
+    cases, variants = _several(model.case), _several(model.variant)
+    return Entry(cases=cases, variants=variants, reason=reason, where=where, **fields)
 
 
 def append(file: Path, added: Sequence[dict[str, object]]) -> None:
@@ -182,11 +155,7 @@ def _several(patterns: str | list[str]) -> tuple[str, ...]:
     return (patterns,) if isinstance(patterns, str) else tuple(patterns)
 
 
-def _matches(text: str, pattern: str) -> bool:
-    return _expression(pattern).match(text) is not None
-
-
 @functools.cache  # a list has more patterns than `fnmatch` remembers
-def _expression(pattern: str) -> re.Pattern[str]:
+def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
     # Ids hold brackets (`[depth=4]`), which stand for themselves here.
-    return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
+    return re.compile(fnmatch.translate(pattern.replace("[", "[[]"))).match

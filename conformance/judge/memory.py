@@ -1,7 +1,4 @@
-"""Whether the bytes kept between forward and backward are as few as they should be.
-
-Used by the check of retained memory, the comparison and the report.
-"""
+"""Whether the bytes kept between forward and backward are as few as they should be."""
 
 from __future__ import annotations
 
@@ -31,9 +28,7 @@ def retained(
 
 
 def can_tell(memory: ExpectedMemory, measured: Bytes) -> bool:
-    """Whether the observer's resolution is fine enough for the expected drop or for an observed
-    increase.
-    """
+    """Whether the observer can resolve the expected drop or an observed increase."""
     increase = measured.recomputed - measured.plain
     return not measured.resolution or max(memory.drop, increase) >= measured.resolution
 

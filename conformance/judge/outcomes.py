@@ -31,7 +31,7 @@ class Outcome(StrEnum):
     @property
     def rank(self) -> int:
         """Its place among all outcomes, 0 the gravest."""
-        return _RANKS[self]
+        return list(Outcome).index(self)
 
 
 #: What each outcome means, for a legend.
@@ -60,7 +60,6 @@ SIGN: dict[Outcome, str] = {
     Outcome.NOT_OFFERED: "\N{EN DASH}",
     Outcome.NOT_RUN: "\N{MIDDLE DOT}",
 }
-_RANKS = {outcome: rank for rank, outcome in enumerate(Outcome)}
 
 
 def gravest(outcomes: Iterable[Outcome]) -> Outcome:
@@ -69,22 +68,18 @@ def gravest(outcomes: Iterable[Outcome]) -> Outcome:
 
 
 def of_result(result: Result, checks: frozenset[str] = frozenset()) -> Outcome:
-    """The outcome of a variant on a case: the gravest of its verdicts of `checks` (of all if empty).
-
-    A program that does not run to its end counts, whichever checks are named.
-    """
+    """The outcome of a variant on a case: the gravest of its verdicts of `checks` (of all if empty) and,
+    where the program does not run to its end, of `error`."""
     if result.observation is None and all(v.status is Status.UNSUPPORTED for v in result.verdicts):
-        reasons = [why for v in result.verdicts if (why := unoffered(v)) is not None]
-        lacks = any(why.how != "not run" for why in reasons)
-        return Outcome.NOT_OFFERED if lacks else Outcome.NOT_RUN
-    outcomes = []
-    for verdict in result.verdicts:
-        outcome = of_verdict(verdict, result)
-        selected = not checks or verdict.check in checks
-        ended = verdict.check == "error" and outcome is not Outcome.RIGHT
-        if selected or ended:
-            outcomes.append(outcome)
-    return gravest(outcomes)
+        reasons = [unoffered(verdict) for verdict in result.verdicts]
+        left_out = all(why is not None and why.how == "not run" for why in reasons)
+        return Outcome.NOT_RUN if left_out else Outcome.NOT_OFFERED
+    outcomes = [(verdict.check, of_verdict(verdict, result)) for verdict in result.verdicts]
+    return gravest(
+        outcome
+        for check, outcome in outcomes
+        if not checks or check in checks or (check == "error" and outcome is not Outcome.RIGHT)
+    )
 
 
 def of_verdict(verdict: Verdict, result: Result) -> Outcome:

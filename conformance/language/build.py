@@ -3,44 +3,49 @@
 from __future__ import annotations
 
 import builtins
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import ValidationError
 
 from conformance.errors import CaseError
 from conformance.language.capabilities import CAPABILITIES
-from conformance.language.defaults import usual_loss, without_gradient
 from conformance.language.laws import LAWS
-from conformance.language.operations import OPERATIONS
+from conformance.language.operations import BOOLS, OPERATIONS
 from conformance.language.program import ProgramBuilder
-from conformance.language.source import KeyPath, Source
+from conformance.language.source import KeyPath, Source, described, explain, is_finite
 from conformance.language.spec import (
+    MAX_ELEMENTS,
+    ArrayModel,
     AsPlainModel,
     BackwardModel,
     BackwardProcedure,
     CaseModel,
     ErrorModel,
     GradientsModel,
+    LawModel,
     ReleaseModel,
     TrainProcedure,
+    ValueModel,
 )
-from conformance.language.spec_errors import explain
-from conformance.language.tensors import TensorBuilder, shape_of
-from conformance.language.yaml_marks import Marked
 from conformance.model.case import (
+    NUMBER,
     Array,
     Case,
     ExpectedError,
+    Fill,
     Generator,
     Law,
     Loss,
     Node,
     Procedure,
+    Statement,
     Tolerance,
     Tree,
     Value,
     leaves,
+    walk,
 )
 
 #: Tolerances by dtype. A case has the loosest among those of its floating tensors.
@@ -57,43 +62,66 @@ _EXCEPTIONS = tuple(
 )
 
 
+_NAME_ANOTHER = "name {} (`gradients: {{of: sum(z)}}`), or write `procedure: inference`"
+
+
 class CaseBuilder(Source):
     """Builds one case. All methods raise `CaseError`."""
 
+    _model: CaseModel
+    _procedure: Procedure
     _program: ProgramBuilder
+    _outputs: Tree
+    _arrays: tuple[Array, ...]
+    #: The names of tensors that require a gradient, and of values that have none.
+    _asking: tuple[str, ...]
     _undifferentiable: frozenset[str]
-
-    def __init__(self, marked: Marked, path: KeyPath) -> None:
-        super().__init__(marked, path)
-        self._tensors = TensorBuilder(self)
 
     def case(self, identity: str, raw: object) -> Case:
         """The case with this id, of its YAML, whose axes are expanded."""
-        model = self._model(raw)
-        procedure = self._procedure(model)
-        kind = procedure.kind
-        inputs = tuple(self._tensors.inputs(model))
+        try:
+            self._model = model = CaseModel.model_validate(raw)
+        except ValidationError as refused:
+            raise explain(refused, raw, self) from refused
+        self._procedure = self._read_procedure()
+        inputs = tuple(self._inputs(model))
         generators = {i.name for i in inputs if isinstance(i, Generator)}
         may_raise = isinstance(model.error, ErrorModel)
         self._program = ProgramBuilder(self, generators, may_raise=may_raise)
-        parameters = tuple(self._tensors.arrays(model.parameters, "parameters", True))
-        state = tuple(self._tensors.arrays(model.state, "state", False))
-        names = [v.name for v in (*inputs, *parameters, *state)]
-        self._refuse_twice(model, names)
+        parameters = tuple(self._tensors(model.parameters, "parameters", True))
+        state = tuple(self._tensors(model.state, "state", False))
+        given = (*inputs, *parameters, *state)
+        names = [value.name for value in given]
+        for name in names:
+            if names.count(name) > 1:
+                sections = ("state", "parameters", "inputs")
+                section = next(s for s in sections if name in getattr(model, s))
+                raise self.error(f"the name {name!r} is taken already", section, name, key=True)
         known = set(names) - generators
         program = self._program.nodes(model.program, ("program",))
         self._program.names.follow(program, known)
-        outputs = self._outputs(model, program, known)
-        arrays = (*(i for i in inputs if isinstance(i, Array)), *parameters, *state)
-        self._undifferentiable = without_gradient(program, (*inputs, *parameters, *state))
-        loss, wrt = self._gradients(model, kind, arrays, outputs)
-        self._check_needs(model)
-        error = self._error(model, inputs)
-        self._check_executions(model)
-        if not self._program.regions:
+        self._outputs = self._read_outputs(program, known)
+        self._arrays = tuple(value for value in given if isinstance(value, Array))
+        self._asking = tuple(array.name for array in self._arrays if array.gradient)
+        self._undifferentiable = _without_gradient(program, given)
+        gradients = model.gradients or GradientsModel()
+        loss, wrt = self._gradients(gradients)
+        for i, word in enumerate(model.needs):
+            self.refuse_other(word, CAPABILITIES, f"unknown capability {word!r}", "needs", i)
+        error = self._error(inputs)
+        regions = self._program.regions
+        for name in model.expect.executions:
+            path = ("expect", "executions", name)
+            self.refuse_other(name, regions, f"no region is named {name!r}", *path, key=True)
+        if not regions:
             raise self.error("no region is recomputed in this program", "program")
         keeps = isinstance(model.release, ReleaseModel)
         steps = model.release.steps if isinstance(model.release, ReleaseModel) else model.release
+        law = self._law(model.law) if model.law else None
+        self._refuse_others(gradients.hooks, "hooks")
+        if (self._procedure.kind == "per_output") != (gradients.then is not None):
+            raise self.error("procedure 'per_output' and `then` go together", "gradients")
+        self._check_totals(gradients.totals, parameters)
         return Case(
             id=identity,
             title=model.title,
@@ -103,189 +131,201 @@ class CaseBuilder(Source):
             parameters=parameters,
             state=state,
             program=program,
-            outputs=outputs,
+            outputs=self._outputs,
             loss=loss,
             wrt=wrt,
-            procedure=procedure,
-            tolerance=self._tolerance(model, arrays),
+            procedure=self._procedure,
+            tolerance=self._tolerance(),
             needs=frozenset(model.needs),
             seed=model.seed,
             error=error,
             where=self.at(),
-            printed_gradients=dict(model.gradients.expect) if model.gradients else {},
+            printed_gradients=dict(gradients.expect),
             printed_executions={k: v.model_dump() for k, v in model.expect.executions.items()},
             release=steps or 0,
             keeps=keeps,
-            law=self._law(model),
+            law=law,
             autocast=model.autocast or "",
-            hooks=self._hooks(model, arrays),
+            hooks=tuple(gradients.hooks),
             differs=model.differs or "",
             as_plain=isinstance(model.error, AsPlainModel),
-            then=self._then(model, kind, outputs),
+            then=self._loss(gradients.then, "then") if gradients.then is not None else None,
             seeded=model.seeded,
-            totals=self._totals(model, parameters, kind),
+            totals=dict(gradients.totals),
             smoke=model.smoke,
         )
 
-    def _procedure(self, model: CaseModel) -> Procedure:
-        written = model.procedure
+    def _inputs(self, model: CaseModel) -> Iterator[Array | Value | Generator]:
+        """What the program is given beside its parameters and state."""
+        for name, declared in model.inputs.items():
+            if isinstance(declared, ArrayModel):
+                yield from self._tensors({name: declared}, "inputs", True)
+                continue
+            self.identifier(name, "inputs", name, key=True)
+            if isinstance(declared, ValueModel):
+                listed = isinstance(declared.value, list)
+                yield Value(name, tuple(declared.value) if listed else declared.value)  # type: ignore[arg-type]
+            else:
+                yield Generator(name, declared.generator, declared.seed)
+
+    def _tensors(
+        self, models: Mapping[str, ArrayModel], section: str, differentiable: bool
+    ) -> Iterator[Array]:
+        """The tensors of a section (`inputs`, `parameters`, `state`); floating ones require a gradient
+        where they are `differentiable`, unless they say otherwise."""
+        for name, model in models.items():
+            path = (section, name)
+            for number in range(1, int(model.repeat or 1) + 1):
+                chosen = name.replace(NUMBER, str(number)) if model.repeat else name
+                self.identifier(chosen, *path, key=True)
+                yield self._array(chosen, model, path, differentiable)
+
+    def _array(self, name: str, model: ArrayModel, path: KeyPath, differentiable: bool) -> Array:
+        error = self.error
+        kinds = ("full", "values", "arange", "normal", "uniform", "integers")
+        filled = [kind for kind in kinds if getattr(model, kind) is not None]
+        if len(filled) != 1:
+            message = f"tensor {name!r} is filled in {len(filled)} ways, expected exactly one"
+            raise error(message, *path, hint=f"one of {', '.join(kinds)}")
+        (kind,) = filled
+        if kind == "values":
+            values = self._numbers(model.values, (*path, "values"))
+            shape = _shape_of(values)
+            if shape is None or (model.shape is not None and tuple(model.shape) != shape):
+                wanted = model.shape or "lists of equal lengths"
+                message = f"values of {name!r} are of shape {shape}, expected {wanted}"
+                raise error(message, *path, "values")
+            fill = Fill("values", values=values)
+        elif model.shape is None:
+            raise error(f"tensor {name!r} has no shape", *path)
+        else:
+            shape = tuple(int(n) for n in model.shape)
+            filling = getattr(model, kind)
+            fill = Fill(kind, tuple(filling) if isinstance(filling, list) else (filling,))  # type: ignore[arg-type]
+        size = math.prod(shape)
+        if size > MAX_ELEMENTS:
+            message = f"tensor {name!r} has {size} elements, expected at most {MAX_ELEMENTS}"
+            raise error(message, *path, "shape")
+        dtype = model.dtype or ("int32" if kind == "integers" else "float32")
+        floating = "float" in dtype
+        gradient = model.gradient if model.gradient is not None else differentiable and floating
+        if gradient and not floating:
+            raise error(f"a tensor of dtype {dtype} has no gradient", *path)
+        return Array(name, shape, dtype, fill, gradient)
+
+    def _numbers(self, values: object, path: KeyPath) -> object:
+        """Nested lists of finite numbers as nested tuples."""
+        if isinstance(values, list):
+            return tuple(self._numbers(v, (*path, i)) for i, v in enumerate(values))
+        if isinstance(values, bool | int | float) and is_finite(values):
+            return values
+        raise self.error(f"found {described(values)}, expected a finite number", *path)
+
+    def _read_procedure(self) -> Procedure:
+        written = self._model.procedure
         if isinstance(written, TrainProcedure):
             return Procedure("train", written.train.steps, written.train.learning_rate)
         if not isinstance(written, BackwardProcedure):
             return Procedure(written)
         backward = written.backward
         if backward == BackwardModel():
-            raise self.error(
-                "`backward` needs `between` or `after`",
-                *("procedure", "backward"),
-                hint="`procedure: backward` alone is a backward pass",
-            )
+            message = "`backward` needs `between` or `after`"
+            hint = "`procedure: backward` alone is a backward pass"
+            raise self.error(message, "procedure", "backward", hint=hint)
         return Procedure("backward", between=backward.between or "", after=backward.after or "")
 
-    def _refuse_twice(self, model: CaseModel, names: Sequence[str]) -> None:
-        for name in names:
-            if names.count(name) > 1:
-                sections = ("state", "parameters", "inputs")
-                section = next(s for s in sections if name in getattr(model, s))
-                raise self.error(f"the name {name!r} is taken already", section, name, key=True)
-
-    def _outputs(self, model: CaseModel, program: Sequence[Node], known: set[str]) -> Tree:
-        outputs = self._program.gives(model, "outputs", program, ())
+    def _read_outputs(self, program: Sequence[Node], known: set[str]) -> Tree:
+        outputs = self._program.gives(self._model, "outputs", program, ())
         returned = self._program.names.returned
         self._program.names.check(outputs, known | set(returned))
         for name, where in returned.items():
             if name not in leaves(outputs):
-                raise CaseError(
-                    f"{name!r} is not among the outputs",
-                    where=where,
-                    hint="`returned` names an output",
-                )
+                message = f"{name!r} is not among the outputs"
+                raise CaseError(message, where=where, hint="`returned` names an output")
         return outputs
 
-    def _check_needs(self, model: CaseModel) -> None:
-        for i, word in enumerate(model.needs):
-            self.refuse_other(word, CAPABILITIES, f"unknown capability {word!r}", "needs", i)
-
-    def _error(
-        self, model: CaseModel, inputs: Sequence[Array | Value | Generator]
-    ) -> ExpectedError | None:
-        if not isinstance(model.error, ErrorModel):
+    def _error(self, inputs: Sequence[Array | Value | Generator]) -> ExpectedError | None:
+        error = self._model.error
+        if not isinstance(error, ErrorModel):
             return None
-        kind = model.error.type
-        self.refuse_other(kind, _EXCEPTIONS, f"unknown exception {kind!r}", "error", "type")
+        message = f"unknown exception {error.type!r}"
+        self.refuse_other(error.type, _EXCEPTIONS, message, "error", "type")
         values = {v.name for v in inputs if isinstance(v, Value)}
-        for name in model.error.then:
+        for name in error.then:
             message = f"{name!r} is not an input with a value"
             self.refuse_other(name, values, message, "error", "then", name, key=True)
-        return ExpectedError(kind, model.error.then)
+        return ExpectedError(error.type, error.then)
 
-    def _check_executions(self, model: CaseModel) -> None:
-        for name in model.expect.executions:
-            regions, path = self._program.regions, ("expect", "executions", name)
-            self.refuse_other(name, regions, f"no region is named {name!r}", *path, key=True)
-
-    def _totals(
-        self, model: CaseModel, parameters: Sequence[Array], kind: str
-    ) -> Mapping[str, float]:
-        totals = model.gradients.totals if model.gradients else {}
-        if not model.seeded and not totals:
-            raise self.error(
+    def _check_totals(self, totals: Mapping[str, float], parameters: Sequence[Array]) -> None:
+        if not self._model.seeded and not totals:
+            message, hint = (
                 "a program with `seeded: false` needs `totals`",
-                "seeded",
-                hint="gradients: {totals: {w: 2.0}}",
-                key=True,
+                "gradients: {totals: {w: 2.0}}",
             )
+            raise self.error(message, "seeded", hint=hint, key=True)
         full = {array.name for array in parameters if array.fill.kind == "full"}
+        kind = self._procedure.kind
         for name in totals:
             path = ("gradients", "totals", name)
             message = f"{name!r} is not a parameter filled by `full`"
             self.refuse_other(name, full, message, *path, key=True)
             if kind not in ("backward", "train"):
                 raise self.error(f"procedure {kind!r} has no totals", *path, key=True)
-        return dict(totals)
 
-    def _refuse_others(self, names: Sequence[str], asking: Sequence[str], key: str) -> None:
+    def _refuse_others(self, names: Sequence[str], key: str) -> None:
         """Refuse names, listed under a key of `gradients`, of what requires no gradient."""
         for i, name in enumerate(names):
             message = f"{name!r} requires no gradient"
-            self.refuse_other(name, asking, message, "gradients", key, i)
+            self.refuse_other(name, self._asking, message, "gradients", key, i)
 
-    def _hooks(self, model: CaseModel, arrays: Sequence[Array]) -> tuple[str, ...]:
-        hooks = tuple(model.gradients.hooks) if model.gradients else ()
-        self._refuse_others(hooks, [array.name for array in arrays if array.gradient], "hooks")
-        return hooks
-
-    def _then(self, model: CaseModel, kind: str, outputs: Tree) -> Loss | None:
-        text = None if model.gradients is None else model.gradients.then
-        if (kind == "per_output") != (text is not None):
-            raise self.error("procedure 'per_output' and `then` go together", "gradients")
-        return None if text is None else self._loss(text, outputs, ("gradients", "then"))
-
-    def _law(self, model: CaseModel) -> Law | None:
-        written = model.law
-        if written is None:
-            return None
+    def _law(self, written: LawModel) -> Law:
         self.refuse_other(written.name, LAWS, f"unknown law {written.name!r}", "law", "name")
         if written.counts is not None:
             message = f"unknown operation {written.counts!r}"
             self.refuse_other(written.counts, OPERATIONS, message, "law", "counts")
         wanted = LAWS[written.name].constants
         if set(written.constants) != set(wanted):
-            raise self.error(
-                f"law {written.name!r} depends on {', '.join(wanted) or 'no constants'}, found "
-                f"{', '.join(written.constants) or 'none'}",
-                "law",
-            )
+            depends = ", ".join(wanted) or "no constants"
+            found = ", ".join(written.constants) or "none"
+            message = f"law {written.name!r} depends on {depends}, found {found}"
+            raise self.error(message, "law")
         constants = {name: int(value) for name, value in written.constants.items()}
         return Law(written.name, int(written.at), constants, written.counts or "")
 
-    def _model(self, raw: object) -> CaseModel:
-        try:
-            return CaseModel.model_validate(raw)
-        except ValidationError as error:
-            raise explain(error, raw, self) from error
-
-    def _gradients(
-        self, model: CaseModel, kind: str, arrays: Sequence[Array], outputs: Tree
-    ) -> tuple[Loss | None, tuple[str, ...]]:
-        asking = tuple(array.name for array in arrays if array.gradient)
-        if kind == "inference":
-            if model.gradients is not None:
+    def _gradients(self, gradients: GradientsModel) -> tuple[Loss | None, tuple[str, ...]]:
+        """The loss, and what it is differentiated with respect to."""
+        if self._procedure.kind == "inference":
+            if self._model.gradients is not None:
                 raise self.error("inference has no gradients", "gradients")
             return None, ()
-        gradients = model.gradients or GradientsModel()
-        if gradients.of is None:
-            loss = self._usual_loss(model, outputs)
-        else:
-            loss = self._loss(gradients.of, outputs, ("gradients", "of"))
-        wrt = asking if gradients.wrt is None else tuple(gradients.wrt)
-        self._refuse_others(wrt, asking, "wrt")
+        loss = self._usual_loss() if gradients.of is None else self._loss(gradients.of, "of")
+        wrt = self._asking if gradients.wrt is None else tuple(gradients.wrt)
+        self._refuse_others(wrt, "wrt")
         for name, written in gradients.expect.items():
             path = ("gradients", "expect", name)
             message = f"the loss is not differentiated with respect to {name!r}"
             self.refuse_other(name, wrt, message, *path, key=True)
-            found = shape_of(self._tensors.numbers(written, path))
-            shape = next(array.shape for array in arrays if array.name == name)
+            found = _shape_of(self._numbers(written, path))
+            shape = next(array.shape for array in self._arrays if array.name == name)
             if found != shape:
-                raise self.error(
-                    f"the printed gradient of {name!r} is of shape {found}, expected {shape}",
-                    *path,
-                    key=True,
-                )
+                message = f"the printed gradient of {name!r} is of shape {found}, expected {shape}"
+                raise self.error(message, *path, key=True)
         return loss, wrt
 
-    def _usual_loss(self, model: CaseModel, outputs: Tree) -> Loss:
-        loss = usual_loss(outputs)
-        none = self._undifferentiable.union(self._program.names.returned)
-        if loss is None or loss.name in none:
+    def _usual_loss(self) -> Loss:
+        """The sum of the first named output."""
+        named = leaves(self._outputs)
+        if not named or named[0] in self._undifferentiable.union(self._program.names.returned):
             raise self.error(
                 "the first output is not a floating-point tensor, and `gradients` names no other",
-                "outputs" if "outputs" in model.model_fields_set else "program",
-                hint="name one (`gradients: {of: sum(z)}`), or write `procedure: inference`",
+                "outputs" if "outputs" in self._model.model_fields_set else "program",
+                hint=_NAME_ANOTHER.format("one"),
             )
-        return loss
+        return Loss("sum", named[0])
 
-    def _loss(self, text: str, outputs: Tree, path: KeyPath) -> Loss:
+    def _loss(self, text: str, key: str) -> Loss:
+        """The loss that stands under a key of `gradients`."""
+        path = ("gradients", key)
         match = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", text.strip())
         if match is None:
             raise self.error(f"found {text!r}, expected sum(name), mean(name) or a name", *path)
@@ -293,17 +333,44 @@ class CaseBuilder(Source):
         if loss.name in self._program.names.returned:
             raise self._program.names.unknown(loss.name, set(), self.at(*path))
         outside = f"{loss.name!r} is not among the outputs"
-        self.refuse_other(loss.name, leaves(outputs), outside, *path)
+        self.refuse_other(loss.name, leaves(self._outputs), outside, *path)
         if loss.name in self._undifferentiable:
-            raise self.error(
-                f"{loss.name!r} is not a floating-point tensor, and has no gradient",
-                *path,
-                hint="name another (`gradients: {of: sum(z)}`), or write `procedure: inference`",
-            )
+            message = f"{loss.name!r} is not a floating-point tensor, and has no gradient"
+            raise self.error(message, *path, hint=_NAME_ANOTHER.format("another"))
         return loss
 
-    def _tolerance(self, model: CaseModel, arrays: Sequence[Array]) -> Tolerance:
-        if model.tolerance is not None:
-            return Tolerance(model.tolerance.rtol, model.tolerance.atol)
-        tolerances = [TOLERANCES[a.dtype] for a in arrays if a.dtype in TOLERANCES]
+    def _tolerance(self) -> Tolerance:
+        given = self._model.tolerance
+        if given is not None:
+            return Tolerance(given.rtol, given.atol)
+        tolerances = [TOLERANCES[a.dtype] for a in self._arrays if a.dtype in TOLERANCES]
         return max(tolerances, key=lambda t: t.rtol, default=TOLERANCES["float32"])
+
+
+def _without_gradient(
+    program: Iterable[Node], given: Iterable[Array | Value | Generator]
+) -> frozenset[str]:
+    """The names of values that are no floating tensors and so have no gradient, as far as the text
+    shows."""
+    statements = [node for node in walk(program) if isinstance(node, Statement)]
+    whole = {v.name for v in given if not isinstance(v, Array) or "float" not in v.dtype}
+    whole |= {name for node in statements if _is_whole(node) for name in node.targets}
+    return frozenset(
+        whole - {n for node in statements if not _is_whole(node) for n in node.targets}
+    )
+
+
+def _is_whole(statement: Statement) -> bool:
+    dtype = statement.options.get("dtype")
+    return statement.op in BOOLS or (isinstance(dtype, str) and "float" not in dtype)
+
+
+def _shape_of(values: object) -> tuple[int, ...] | None:
+    """The shape of nested tuples of numbers; `None` where lengths differ."""
+    if not isinstance(values, tuple):
+        return ()
+    inner = {_shape_of(v) for v in values}
+    if len(inner) > 1 or None in inner:
+        return None
+    rest = inner.pop() if inner else ()
+    return (len(values), *(rest or ()))

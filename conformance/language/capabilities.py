@@ -5,8 +5,7 @@ A case needs those that follow from its text (`required_by`) and those that it l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import (
@@ -106,28 +105,17 @@ _BETWEEN = {
 }
 
 
-@dataclass(frozen=True)
 class _Names:
     """The names of a case, by kind."""
 
-    parameters: frozenset[str]
-    #: Inputs, parameters, state.
-    given: frozenset[str]
-    values: frozenset[str]
-    #: Tensors that require a gradient.
-    asking: frozenset[str]
-    computed: frozenset[str]
-
-
-def _names(case: Case) -> _Names:
-    parameters = frozenset(array.name for array in case.parameters)
-    return _Names(
-        parameters,
-        parameters.union((v.name for v in case.inputs), (array.name for array in case.state)),
-        frozenset(value.name for value in case.inputs if isinstance(value, Value)),
-        frozenset(array.name for array in case.arrays if array.gradient),
-        frozenset(name for _, statement in case.statements() for name in statement.targets),
-    )
+    def __init__(self, case: Case) -> None:
+        self.parameters = {array.name for array in case.parameters}
+        #: Inputs, parameters, state.
+        self.given = set(case.names())
+        self.values = {value.name for value in case.inputs if isinstance(value, Value)}
+        #: Tensors that require a gradient, and what is computed.
+        self.asking = {array.name for array in case.arrays if array.gradient}
+        self.asking |= {name for _, node in case.statements() for name in node.targets}
 
 
 def _autocast(case: Case) -> set[str]:
@@ -145,7 +133,7 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "accumulated-gradients": lambda case: case.procedure.after == "backward",
     "inference": lambda case: case.procedure.after == "inference",
     "bfloat16": lambda case: any(array.dtype == "bfloat16" for array in case.arrays),
-    "single-call": lambda case: any(map(_single_call, _alone(case))),
+    "single-call": lambda case: any(map(_alone, (case.program, *(r.body for r in case.regions())))),
     "repeated-call": lambda case: any(isinstance(node, Again) for node in walk(case.program)),
 }
 
@@ -166,20 +154,18 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
     "nested-inputs": lambda region, _: any(not isinstance(t, Ref | Literal) for t in region.takes),
     "non-tensor-inputs": lambda region, names: not names.values.isdisjoint(_taken(region)),
     "no-tensor-gradient": lambda region, names: (
-        region.called and not any(n in names.asking or n in names.computed for n in _taken(region))
+        region.called and names.asking.isdisjoint(_taken(region))
     ),
     "nested-outputs": lambda region, _: _nested(region.gives),
     "non-tensor-outputs": lambda region, _: _has_literal(region.gives),
     "captured-parameter": lambda region, names: not names.parameters.isdisjoint(region.captured()),
-    "captured-intermediate": lambda region, names: any(
-        name not in names.given for name in region.captured()
-    ),
+    "captured-intermediate": lambda region, names: not names.given.issuperset(region.captured()),
 }
 
 
 def required_by(case: Case) -> frozenset[str]:
     """The capabilities that a case needs: those that follow from its text, and those that it lists."""
-    names = _names(case)
+    names = _Names(case)
     needed = {*case.needs, *_by_procedure(case.procedure)}
     needed |= {word for word, shows in _BY_CASE.items() if shows(case)}
     for region in case.regions():
@@ -216,10 +202,10 @@ def _by_statement(case: Case, owner: str, statement: Statement) -> Iterator[str]
             yield "preserve-rng-off"
 
 
-def _alone(case: Case) -> list[Node]:
-    """The nodes that are in no chain of calls (see `chains`)."""
-    bodies = [case.program, *(region.body for region in case.regions())]
-    return [chain[0] for body in bodies for chain in chains(body) if len(chain) == 1]
+def _alone(nodes: Iterable[Node]) -> bool:
+    """Whether a call among these nodes is in no chain of calls (see `chains`)."""
+    alone = [chain[0] for chain in chains(nodes) if len(chain) == 1]
+    return any(_calls(n) and not (isinstance(n, Region) and n.round) for n in alone)
 
 
 def _taken(region: Region) -> tuple[str, ...]:
@@ -238,14 +224,9 @@ def _calls(node: Node) -> bool:
     return isinstance(node, Again) or (isinstance(node, Region) and node.called)
 
 
-def _single_call(node: Node) -> bool:
-    return isinstance(node, Again) or (isinstance(node, Region) and node.called and not node.round)
-
-
 def _nested(tree: Tree) -> bool:
-    if isinstance(tree, tuple):
-        return any(not isinstance(part, Ref | Literal) for part in tree)
-    return not isinstance(tree, Ref | Literal)
+    parts = tree if isinstance(tree, tuple) else (tree,)
+    return any(not isinstance(part, Ref | Literal) for part in parts)
 
 
 def _has_literal(tree: Tree) -> bool:

@@ -22,9 +22,7 @@ Formula = Callable[[int, Mapping[str, int]], float]
 class Growth:
     """A law: formulas for plain and recomputed runs, by quantity; it may have none for some.
 
-    `at` names the law's variable, `unit` the unit of memory. `words` are the formulas as text. `states`
-    is the number of copies of random state that regions keep besides, if a framework preserves it per
-    region; the size of a copy depends on the framework.
+    `at` names the law's variable, `unit` the unit of memory. `words` are the formulas as text.
     """
 
     title: str
@@ -34,18 +32,18 @@ class Growth:
     plain: Mapping[Quantity, Formula]
     recomputed: Mapping[Quantity, Formula]
     words: Mapping[Quantity, str]
-    states: Formula
     constants: tuple[str, ...] = ()
 
 
 _CHEN = "Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost"
-_KORTHIKANTI = (
-    "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models"
-)
 
 
 def _depth(n: int, _: Mapping[str, int]) -> float:
     return n
+
+
+def _logarithm(n: int, _: Mapping[str, int]) -> float:
+    return math.log2(n) + 1
 
 
 def _layer(s: int, c: Mapping[str, int]) -> float:
@@ -73,7 +71,6 @@ LAWS: Mapping[str, Growth] = {
             "peak": "n plain, 2√n − 1 recomputed",
             "executions": "n plain, 2n − n/√n recomputed",
         },
-        states=lambda n, _: math.sqrt(n),
     ),
     "recursive-halving": Growth(
         title="A chain of n, each half recomputed from its start, recursively",
@@ -82,8 +79,8 @@ LAWS: Mapping[str, Growth] = {
         unit="activations",
         plain=dict.fromkeys(QUANTITIES, _depth),
         recomputed={
-            "retained": lambda n, _: math.log2(n) + 1,
-            "peak": lambda n, _: math.log2(n) + 1,
+            "retained": _logarithm,
+            "peak": _logarithm,
             "executions": lambda n, _: n * (math.log2(n) + 2) / 2,
         },
         words={
@@ -91,7 +88,6 @@ LAWS: Mapping[str, Growth] = {
             "peak": "n plain, log₂ n + 1 recomputed",
             "executions": "n plain, n (log₂ n + 2) / 2 recomputed",
         },
-        states=lambda n, _: math.log2(n),
     ),
     "each-layer": Growth(
         title="A chain of n layers, each of them recomputed",
@@ -101,12 +97,11 @@ LAWS: Mapping[str, Growth] = {
         plain={"retained": lambda n, c: n * c["saved"]},
         recomputed={"retained": _depth},
         words={"retained": "n × (what a layer saves) plain, n recomputed"},
-        states=_depth,
         constants=("saved",),
     ),
     "transformer-layer": Growth(
         title="A transformer layer over sequence length s",
-        source=_KORTHIKANTI,
+        source="Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
         at="s",
         unit="bytes",
         plain={"retained": _layer},
@@ -115,7 +110,6 @@ LAWS: Mapping[str, Growth] = {
             "retained": "s·b·h·(16w + 2 + (2w + 1)·a·s/h) plain, w·s·b·h recomputed: "
             "s·b·h·(34 + 5·a·s/h) and 2·s·b·h at a width w of 2 bytes"
         },
-        states=lambda _, __: 1,
         constants=("b", "h", "a", "width"),
     ),
 }

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from conformance.errors import CaseError, nearest
-from conformance.language.axes import expanded
 from conformance.language.build import CaseBuilder
-from conformance.language.source import Source
+from conformance.language.expand import expanded, read_table, with_tensors
+from conformance.language.source import Source, described
 from conformance.language.spec import CaseFileModel
-from conformance.language.spec_errors import described
-from conformance.language.tables import read_table, with_tensors
 from conformance.language.yaml_marks import load, read_text
 from conformance.model.case import Case
 
@@ -30,12 +28,16 @@ def schema() -> dict[str, Any]:
 
 
 def _closed(part: Any) -> Any:
-    """A part of a schema that forbids keys which match no pattern, as the pydantic models do."""
+    """A part of a schema that forbids keys which match no pattern, as the pydantic models do, and says
+    what a key means in one line."""
     if isinstance(part, list):
         return [_closed(inner) for inner in part]
     if not isinstance(part, dict):
         return part
     closed = {key: _closed(value) for key, value in part.items()}
+    for said in closed.get("properties", {}).values():
+        if "description" in said:
+            said["description"] = " ".join(said["description"].split())
     return closed | ({"additionalProperties": False} if "patternProperties" in closed else {})
 
 

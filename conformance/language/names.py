@@ -48,54 +48,47 @@ class Names:
             elif isinstance(node, Region):
                 self._region(node, known)
             else:
+                self.check((*node.takes, *node.kwargs.values()), known)
                 self._call(node, known)
             for name in node_makes(node):
                 if name in captured:  # a rerun would read the new value
-                    raise CaseError(
-                        f"{name!r} is assigned again, and region {captured[name]!r} captures it",
-                        where=node.where,
-                        hint="give the new value another name",
+                    message = (
+                        f"{name!r} is assigned again, and region {captured[name]!r} captures it"
                     )
+                    hint = "give the new value another name"
+                    raise CaseError(message, where=node.where, hint=hint)
             if isinstance(node, Region):
                 captured |= dict.fromkeys(node.captured(), node.name)
 
     def _statement(self, statement: Statement, known: set[str]) -> None:
-        for kind, argument in zip(
-            OPERATIONS[statement.op].tensors, statement.arguments, strict=True
-        ):
-            name = argument.name if isinstance(argument, Ref) else ""
-            where = (argument.where if isinstance(argument, Ref) else None) or statement.where
-            if kind == "region?":
-                if name not in self._regions:
-                    hint = nearest(name, self._regions)
-                    raise CaseError(f"no region {name!r} before this", where=where, hint=hint)
-            elif kind == "generator?":
-                if name not in self._generators:
-                    raise CaseError(
-                        f"{name or 'a number'!r} is not a generator",
-                        where=where,
-                        hint="declare it among the inputs: `g: {generator: framework}`",
-                    )
-            else:
+        tensors = OPERATIONS[statement.op].tensors
+        for kind, argument in zip(tensors, statement.arguments, strict=True):
+            ref = argument if isinstance(argument, Ref) else Ref("")
+            where = ref.where or statement.where
+            if kind == "region?" and ref.name not in self._regions:
+                hint = nearest(ref.name, self._regions)
+                raise CaseError(f"no region {ref.name!r} before this", where=where, hint=hint)
+            if kind == "generator?" and ref.name not in self._generators:
+                message = f"{ref.name or 'a number'!r} is not a generator"
+                hint = "declare it among the inputs: `g: {generator: framework}`"
+                raise CaseError(message, where=where, hint=hint)
+            if kind not in ("region?", "generator?"):
                 self.check(argument, known)
         self._add([Ref(target, statement.where) for target in statement.targets], known)
 
     def _region(self, region: Region, known: set[str]) -> None:
         function = region.name.replace("-", "_")
         if function in self._functions | known | set(self.returned):
-            raise CaseError(
-                f"the name {region.name!r} is taken already",
-                where=self.named_at[region.where],
-                hint="in a `repeat`, number the name: `block$i`",
-            )
+            where, hint = self.named_at[region.where], "in a `repeat`, number the name: `block$i`"
+            raise CaseError(f"the name {region.name!r} is taken already", where=where, hint=hint)
         arguments = (*region.takes, *region.kwargs.values())
         if region.called:
             self.check(arguments, known)
         inside = known | set(leaves(arguments))
         self._functions.add(function)
         for layer in region.segment.layers if region.segment else ():
-            if not set(leaves(region.takes)) <= set(layer[-1].targets):
-                (name,) = leaves(region.takes)
+            (name,) = leaves(region.takes)
+            if name not in layer[-1].targets:
                 message = f"a layer's last statement must make {name!r}, the next layer's argument"
                 raise CaseError(message, where=layer[-1].where)
         self.follow(region.body, inside)
@@ -103,44 +96,37 @@ class Names:
         made = {name for node in flat(region.body) for name in node_makes(node)}
         both = made & set(region.captured())
         if both and region.segment is None:
-            raise CaseError(
-                f"region {region.name!r} both captures and assigns {min(both)!r}",
-                where=region.where,
-                hint="make it an argument, or give the new value another name",
-            )
-        self._return(region, known)
-        self._regions.add(region.name)
+            message = f"region {region.name!r} both captures and assigns {min(both)!r}"
+            hint = "make it an argument, or give the new value another name"
+            raise CaseError(message, where=region.where, hint=hint)
         if region.called:
-            self._add(list(refs(region.gives)), known)
+            self._call(region, known)
+        self._regions.add(region.name)
 
-    def _call(self, call: Again, known: set[str]) -> None:
-        self.check((*call.takes, *call.kwargs.values()), known)
-        self._return(call, known)
-        self._add(list(refs(call.gives)), known)
-
-    def _return(self, node: Region | Again, known: set[str]) -> None:
-        """Note the name of what a call returns as a whole."""
-        if not node.returned:
-            return
-        name, where = node.returned, self.returned_at[node.where]
-        taken = known | set(self.returned) | self._functions | self._generators
-        if name in taken | set(leaves(node.gives)):
-            raise CaseError(f"the name {name!r} is taken already", where=where)
-        self.returned[name] = where
+    def _call(self, node: Region | Again, known: set[str]) -> None:
+        """Note the names of what a call returns: as a whole, and its parts."""
+        if node.returned:
+            name, where = node.returned, self.returned_at[node.where]
+            taken = known | set(self.returned) | self._functions | self._generators
+            if name in taken | set(leaves(node.gives)):
+                raise CaseError(f"the name {name!r} is taken already", where=where)
+            self.returned[name] = where
+        self._add(list(refs(node.gives)), known)
 
     def _add(self, made: Sequence[Ref], known: set[str]) -> None:
         """Add names to the known ones; a region's name cannot be assigned again."""
         names = [ref.name for ref in made]
-        for name, where in ((ref.name, ref.where) for ref in made):
-            if name in self._functions or name in self.returned or RESERVED.fullmatch(name):
-                hint = OWN
-                if name in self._functions:
-                    hint = "a region has it"
-                elif name in self.returned:
-                    hint = "the return value of a region has it"
-                raise CaseError(f"the name {name!r} is taken already", where=where, hint=hint)
-            if names.count(name) > 1:
-                raise CaseError(f"the name {name!r} is given twice", where=where)
+        for ref in made:
+            hint = OWN if RESERVED.fullmatch(ref.name) else ""
+            if ref.name in self._functions:
+                hint = "a region has it"
+            elif ref.name in self.returned:
+                hint = "the return value of a region has it"
+            if hint:
+                message = f"the name {ref.name!r} is taken already"
+                raise CaseError(message, where=ref.where, hint=hint)
+            if names.count(ref.name) > 1:
+                raise CaseError(f"the name {ref.name!r} is given twice", where=ref.where)
         known |= set(names)
 
     def check(self, tree: Tree, known: set[str]) -> None:
@@ -152,9 +138,6 @@ class Names:
     def unknown(self, name: str, known: set[str], where: Position | None) -> CaseError:
         """The error of a name that cannot be read here."""
         if name in self.returned:
-            return CaseError(
-                f"{name!r} is the whole return value of a region: only `outputs` may name it",
-                where=where,
-                hint="`gives` names its parts",
-            )
+            message = f"{name!r} is the whole return value of a region: only `outputs` may name it"
+            return CaseError(message, where=where, hint="`gives` names its parts")
         return CaseError(f"unknown name {name!r}", where=where, hint=nearest(name, known))

@@ -11,10 +11,9 @@ differ (relu: its output or its input). `out` is the operation's result, `mask` 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal as OneOf
 
-OptionType = OneOf["int", "float", "bool", "str", "ints", "dtype"]
 _REQUIRED = object()
 
 
@@ -22,16 +21,13 @@ _REQUIRED = object()
 class OptionSpec:
     """A keyword of an operation: its type, its default, and for `str` the allowed words."""
 
-    type: OptionType
+    type: OneOf["int", "float", "bool", "str", "ints", "dtype"]
     default: object = _REQUIRED
     words: tuple[str, ...] = ()
 
     @property
     def required(self) -> bool:
         return self.default is _REQUIRED
-
-
-Needs = Mapping[str, tuple[frozenset[str], ...]]
 
 
 @dataclass(frozen=True)
@@ -46,12 +42,12 @@ class Operation:
     name: str
     tensors: tuple[str, ...]
     shape: str
-    options: Mapping[str, OptionSpec] = field(default_factory=dict)
-    needs: Needs = field(default_factory=dict)
-    results: int = 1
-    random: bool = False
-    updates: tuple[str, ...] = ()
-    capability: str = ""
+    options: Mapping[str, OptionSpec]
+    needs: Mapping[str, tuple[frozenset[str], ...]]
+    results: int
+    random: bool
+    updates: tuple[str, ...]
+    capability: str
 
     def signature(self) -> str:
         """The operation as a reader would write it: `conv2d(x, w, stride=1, padding='valid')`."""
@@ -61,227 +57,180 @@ class Operation:
         return f"{self.name}({', '.join(words)})"
 
 
-_INT = OptionSpec("int")
-_AXIS = OptionSpec("int", -1)
-_NO_AXIS = OptionSpec("int", None)
-_SEED = OptionSpec("int", None)
-_RANGE = {"low": OptionSpec("float", 0.0), "high": OptionSpec("float", 1.0)}
-_CHANGES = ("values", "shape", "dtype", "operations", "product")
+_INT, _INTS = OptionSpec("int"), OptionSpec("ints")
+_FIRST, _LAST, _NONE = OptionSpec("int", 0), OptionSpec("int", -1), OptionSpec("int", None)
+_OFF, _EPS = OptionSpec("bool", False), OptionSpec("float", 1e-5)
+_LOW, _HIGH = OptionSpec("float", 0.0), OptionSpec("float", 1.0)
 _PADDING = OptionSpec("str", "valid", ("valid", "same"))
+_RULE = OptionSpec("str", "reverse", ("reverse", "forward"))
+_CHANGES = OptionSpec("str", words=("values", "shape", "dtype", "operations", "product"))
+_BROADCAST = "a and b broadcast against each other"
+_POOLED = "(n, c, h, w) gives (n, c, h // size, w // size)"
+_REDUCED = "x without that axis"
+_CONVOLVED = (
+    "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
+    "with the odd zero at the end"
+)
 
 
-def _op(name: str, tensors: str, shape: str, needs: str = "", **rest: object) -> Operation:
+def _op(
+    name: str,
+    tensors: str,
+    needs: str = "",
+    shape: str = "shape of x",
+    /,
+    *,
+    results: int = 1,
+    random: bool = False,
+    updates: str = "",
+    capability: str = "",
+    **options: OptionSpec,
+) -> Operation:
     """An operation. `needs` lists alternatives by argument: `a: b, b: a b | out b`."""
     given = (part.partition(":") for part in needs.split(",") if part)
     by_argument = {
         argument.strip(): tuple(frozenset(words.split()) for words in alternatives.split("|"))
         for argument, _, alternatives in given
     }
-    return Operation(
-        name,
-        tuple(tensors.split()),
-        shape,
-        needs=by_argument,
-        **rest,  # type: ignore[arg-type]
-    )
+    names, changed = tuple(tensors.split()), tuple(updates.split())
+    return Operation(name, names, shape, options, by_argument, results, random, changed, capability)
 
-
-def _of_x(name: str, needs: str | None, shape: str = "shape of x", **rest: object) -> Operation:
-    """An operation of one tensor, of whose shape its result is if nothing else is said."""
-    return _op(name, "x", shape, "" if needs is None else f"x: {needs}", **rest)
-
-
-_BROADCAST = "a and b broadcast against each other"
 
 _ALL = (
-    _op("add", "a b", _BROADCAST, "a:, b:"),
-    _op("subtract", "a b", _BROADCAST, "a:, b:"),
-    _op("multiply", "a b", _BROADCAST, "a: b, b: a"),
-    _op("divide", "a b", _BROADCAST, "a: b, b: a b | out b"),
-    _of_x("negative", ""),
-    _op("matmul", "a b", "(..., n, k) and (k, m) give (..., n, m)", "a: b, b: a"),
+    _op("add", "a b", "a:, b:", _BROADCAST),
+    _op("subtract", "a b", "a:, b:", _BROADCAST),
+    _op("multiply", "a b", "a: b, b: a", _BROADCAST),
+    _op("divide", "a b", "a: b, b: a b | out b", _BROADCAST),
+    _op("negative", "x", "x:"),
+    _op("matmul", "a b", "a: b, b: a", "(..., n, k) and (k, m) give (..., n, m)"),
     _op(
         "solve",
         "a b",
-        "(n, n) and (n, k) give (n, k)",
         "a: a out | out mask | a out mask, b: a | mask",
+        "(n, n) and (n, k) give (n, k)",
         capability="solve",
     ),
-    _op("linear", "x w b", "(..., in), (out, in) and (out,) give (..., out)", "x: w, w: x, b:"),
-    _op(
-        "conv2d",
-        "x w",
-        "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
-        "with the odd zero at the end",
-        "x: w, w: x",
-        options={"stride": OptionSpec("int", 1), "padding": _PADDING},
-    ),
-    _of_x(
-        "max_pool2d",
-        "x mask | x | mask",
-        "(n, c, h, w) gives (n, c, h // size, w // size)",
-        options={"size": _INT},
-    ),
-    _of_x(
-        "avg_pool2d",
-        "| x",
-        "(n, c, h, w) gives (n, c, h // size, w // size)",
-        options={"size": _INT},
-    ),
+    _op("linear", "x w b", "x: w, w: x, b:", "(..., in), (out, in) and (out,) give (..., out)"),
+    _op("conv2d", "x w", "x: w, w: x", _CONVOLVED, stride=OptionSpec("int", 1), padding=_PADDING),
+    _op("max_pool2d", "x", "x: x mask | x | mask", _POOLED, size=_INT),
+    _op("avg_pool2d", "x", "x: | x", _POOLED, size=_INT),
     _op(
         "batch_norm",
         "x gamma beta running_mean running_var",
-        "(n, c, h, w) and four of (c,) give (n, c, h, w)",
         "x: x gamma mask, gamma: x mask, beta:",
-        options={"momentum": OptionSpec("float", 0.1), "eps": OptionSpec("float", 1e-5)},
-        updates=("running_mean", "running_var"),
+        "(n, c, h, w) and four of (c,) give (n, c, h, w)",
+        updates="running_mean running_var",
         capability="batch-norm",
+        momentum=OptionSpec("float", 0.1),
+        eps=_EPS,
     ),
     _op(
         "layer_norm",
         "x gamma beta",
-        "(..., d), (d,) and (d,) give (..., d)",
         "x: x gamma mask, gamma: x mask, beta:",
-        options={"eps": OptionSpec("float", 1e-5)},
+        "(..., d), (d,) and (d,) give (..., d)",
+        eps=_EPS,
     ),
     _op(
         "embedding",
         "indices table",
-        "indices of any shape s and (rows, d) give (*s, d)",
         "table: indices",
+        "indices of any shape s and (rows, d) give (*s, d)",
     ),
-    _of_x("relu", "out | x"),
-    _of_x("gelu", "x"),
-    _of_x("tanh", "out | x"),
-    _of_x("sigmoid", "out | x"),
-    _of_x("sin", "x"),
-    _of_x("cos", "x"),
-    _of_x("exp", "out | x"),
-    _of_x("log", "x"),
-    _of_x("square", "x"),
-    _of_x("sqrt", "out | x"),
-    _of_x("abs", "x"),
-    _op("maximum", "a b", _BROADCAST, "a: a b | mask, b: a b | mask"),
-    _of_x(
-        "max",
-        "x out | mask | x | x mask",
-        "x without that axis",
-        options={"axis": _AXIS, "keepdims": OptionSpec("bool", False)},
-    ),
-    _of_x("cumulative_sum", "| x", options={"axis": _AXIS}),
-    _of_x("softmax", "out | x", options={"axis": _AXIS}),
-    _of_x("dropout", "mask", options={"p": OptionSpec("float", 0.5), "seed": _SEED}, random=True),
-    _of_x(
-        "sum",
-        "",
-        "x without that axis",
-        options={"axis": _NO_AXIS, "keepdims": OptionSpec("bool", False)},
-    ),
-    _of_x(
-        "mean",
-        "",
-        "x without that axis",
-        options={"axis": _NO_AXIS, "keepdims": OptionSpec("bool", False)},
-    ),
-    _of_x("reshape", "", "shape, with one -1 allowed", options={"shape": OptionSpec("ints")}),
-    _of_x(
-        "permute_dims", "", "the axes of x in the new order", options={"axes": OptionSpec("ints")}
-    ),
+    _op("relu", "x", "x: out | x"),
+    _op("gelu", "x", "x: x"),
+    _op("tanh", "x", "x: out | x"),
+    _op("sigmoid", "x", "x: out | x"),
+    _op("sin", "x", "x: x"),
+    _op("cos", "x", "x: x"),
+    _op("exp", "x", "x: out | x"),
+    _op("log", "x", "x: x"),
+    _op("square", "x", "x: x"),
+    _op("sqrt", "x", "x: out | x"),
+    _op("abs", "x", "x: x"),
+    _op("maximum", "a b", "a: a b | mask, b: a b | mask", _BROADCAST),
+    _op("max", "x", "x: x out | mask | x | x mask", _REDUCED, axis=_LAST, keepdims=_OFF),
+    _op("cumulative_sum", "x", "x: | x", axis=_LAST),
+    _op("softmax", "x", "x: out | x", axis=_LAST),
+    _op("dropout", "x", "x: mask", random=True, p=OptionSpec("float", 0.5), seed=_NONE),
+    _op("sum", "x", "x:", _REDUCED, axis=_NONE, keepdims=_OFF),
+    _op("mean", "x", "x:", _REDUCED, axis=_NONE, keepdims=_OFF),
+    _op("reshape", "x", "x:", "shape, with one -1 allowed", shape=_INTS),
+    _op("permute_dims", "x", "x:", "the axes of x in the new order", axes=_INTS),
+    _op("concat", "arrays...", "arrays:", "the lengths along axis added up", axis=_FIRST),
     _op(
-        "concat",
-        "arrays...",
-        "the lengths along axis added up",
-        "arrays:",
-        options={"axis": OptionSpec("int", 0)},
-    ),
-    _of_x(
         "split",
-        "",
+        "x",
+        "x:",
         "x with its length along axis divided by sections",
-        options={"sections": _INT, "axis": OptionSpec("int", 0)},
         results=0,
+        sections=_INT,
+        axis=_FIRST,
     ),
-    _of_x("astype", "", options={"dtype": OptionSpec("dtype")}),
+    _op("astype", "x", "x:", dtype=OptionSpec("dtype")),
     _op(
-        "to_complex", "a b", "a and b have one shape, the result's", "a:, b:", capability="complex"
+        "to_complex", "a b", "a:, b:", "a and b have one shape, the result's", capability="complex"
     ),
-    _of_x("real", "", capability="complex"),
-    _of_x("imag", "", capability="complex"),
-    _of_x("stop_gradient", None),
-    _op(
-        "uniform",
-        "",
-        "shape",
-        options={"shape": OptionSpec("ints"), **_RANGE, "seed": _SEED},
-        random=True,
-    ),
-    _op(
-        "uniform_from",
-        "generator?",
-        "shape",
-        options={"shape": OptionSpec("ints"), **_RANGE},
-        random=True,
-    ),
+    _op("real", "x", "x:", capability="complex"),
+    _op("imag", "x", "x:", capability="complex"),
+    _op("stop_gradient", "x"),
+    _op("uniform", "", "", "shape", random=True, shape=_INTS, low=_LOW, high=_HIGH, seed=_NONE),
+    _op("uniform_from", "generator?", "", "shape", random=True, shape=_INTS, low=_LOW, high=_HIGH),
     _op(
         "numpy_uniform",
         "",
+        "",
         "shape",
-        options={"shape": OptionSpec("ints"), **_RANGE},
         random=True,
         capability="numpy-random",
+        shape=_INTS,
+        low=_LOW,
+        high=_HIGH,
     ),
     _op(
         "python_uniform",
         "",
+        "",
         "one number, ()",
-        options=_RANGE,
         random=True,
         capability="python-random",
+        low=_LOW,
+        high=_HIGH,
     ),
-    _of_x(
+    _op(
         "rrelu",
-        "x mask | mask",
-        options={"low": OptionSpec("float", 0.125), "high": OptionSpec("float", 1 / 3)},
+        "x",
+        "x: x mask | mask",
         random=True,
         capability="rrelu",
+        low=OptionSpec("float", 0.125),
+        high=OptionSpec("float", 1 / 3),
     ),
-    _op("sin_or_cos", "x flag?", "shape of x", "x: x"),
-    _of_x("branch_sin", "x"),
-    _of_x("loop_sin", "x mask", options={"times": _INT}),
-    _of_x(
-        "custom_sin",
-        "x",
-        options={
-            "reads": OptionSpec("int", 1),
-            "rule": OptionSpec("str", "reverse", ("reverse", "forward")),
-        },
-    ),
-    _of_x("asking_sin", "x", capability="gradient-flag"),
-    _of_x("slope_of_sin", "x", capability="gradient-inside"),
-    _of_x("noted_sin", "x"),
-    _of_x(
-        "unsteady_sin",
-        "x",
-        options={"then": OptionSpec("str", _REQUIRED, _CHANGES)},
-        capability="unsteady",
-    ),
-    _op("counted_sin", "x seen?", "shape of x", "x: x", capability="list-changed"),
-    _of_x("switched_sin", "x"),
-    _of_x("doubled_sin", "x"),
-    _op("raise_in_rerun", "x flag?", "shape of x", "x: x", capability="unsteady"),
+    _op("sin_or_cos", "x flag?", "x: x"),
+    _op("branch_sin", "x", "x: x"),
+    _op("loop_sin", "x", "x: x mask", times=_INT),
+    _op("custom_sin", "x", "x: x", reads=OptionSpec("int", 1), rule=_RULE),
+    _op("asking_sin", "x", "x: x", capability="gradient-flag"),
+    _op("slope_of_sin", "x", "x: x", capability="gradient-inside"),
+    _op("noted_sin", "x", "x: x"),
+    _op("unsteady_sin", "x", "x: x", capability="unsteady", then=_CHANGES),
+    _op("counted_sin", "x seen?", "x: x", capability="list-changed"),
+    _op("switched_sin", "x", "x: x"),
+    _op("doubled_sin", "x", "x: x"),
+    _op("raise_in_rerun", "x flag?", "x: x", capability="unsteady"),
     _op(
         "accumulate_sin",
         "x total",
-        "(n, ...) and (...)",
         "x: x",
-        updates=("total",),
+        "(n, ...) and (...)",
+        updates="total",
         capability="accumulate",
     ),
-    _op("add_in_place", "a b", "shape of a", "a:, b:", capability="in-place"),
-    _op("raise_if", "x flag?", "shape of x", "x:", capability="raise"),
-    _op("is_unwrapped_by", "region?", "a bool", capability="wrapped"),
-    _op("hides_variables_of", "region?", "a bool", capability="wrapped"),
-    _of_x("asks_gradient", None, "a bool", capability="gradient-flag"),
+    _op("add_in_place", "a b", "a:, b:", "shape of a", capability="in-place"),
+    _op("raise_if", "x flag?", "x:", capability="raise"),
+    _op("is_unwrapped_by", "region?", "", "a bool", capability="wrapped"),
+    _op("hides_variables_of", "region?", "", "a bool", capability="wrapped"),
+    _op("asks_gradient", "x", "", "a bool", capability="gradient-flag"),
 )
 
 OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation in _ALL}

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from conformance.errors import CaseError
-from conformance.language.defaults import last_value
 from conformance.language.names import Names
 from conformance.language.operations import OPERATIONS
-from conformance.language.source import OWN, RESERVED, KeyPath, Source, is_finite
+from conformance.language.source import OWN, RESERVED, KeyPath, Source, described, is_finite
 from conformance.language.spec import (
     MAX_COPIES,
     BlockModel,
@@ -24,7 +23,6 @@ from conformance.language.spec import (
     RepeatModel,
     SequenceModel,
 )
-from conformance.language.spec_errors import described
 from conformance.language.statements import RegionCall, divided, parse, parse_head
 from conformance.model.case import (
     Again,
@@ -38,6 +36,7 @@ from conformance.model.case import (
     Tree,
     flat,
     leaves,
+    node_makes,
     node_reads,
     numbered,
     walk,
@@ -72,39 +71,39 @@ class ProgramBuilder:
         return nodes
 
     def _listed(self, models: Iterable[Any], path: KeyPath) -> tuple[Node, ...]:
-        nodes: list[Node] = []
-        for i, model in enumerate(models):
-            here = (*path, i)
-            if isinstance(model, RepeatModel):
-                nodes += self._repeated(model, here)
-            elif isinstance(model, RegionModel | DefineModel):
-                nodes.append(self._region(model, here))
-            elif isinstance(model, SequenceModel):
-                nodes += self._sequence(model, here)
-            elif isinstance(model, CallModel):
-                nodes.append(self._call(model, here))
-            else:
-                nodes += self._statements(model, here)
-        return tuple(nodes)
+        return tuple(
+            node for i, model in enumerate(models) for node in self._node(model, (*path, i))
+        )
+
+    def _node(self, model: Any, path: KeyPath) -> Iterable[Node]:
+        match model:
+            case RepeatModel():
+                return self._repeated(model, path)
+            case RegionModel() | DefineModel():
+                return [self._region(model, path)]
+            case SequenceModel():
+                return self._sequence(model, path)
+            case CallModel():
+                return [self._call(model, path)]
+        return self._statements(model, path)
 
     def _repeated(self, model: RepeatModel, path: KeyPath) -> tuple[Node, ...]:
         """A `Repeat`; the nodes of all iterations one after the other where these define regions, or
         where there is only one."""
         before = self._copies
         body = self._listed(model.body, (*path, "body"))
-        if isinstance(model.repeat, list):
-            numbers = tuple(model.repeat)
-        else:
-            numbers = tuple(range(1, self._number(model.repeat, *path, "repeat") + 1))
+        numbers = model.repeat
+        if not isinstance(numbers, list):
+            numbers = list(range(1, self._number(numbers, *path, "repeat") + 1))
         self._copies = before
         self._count(len(numbers) * _size(body), *path, "repeat")
-        repeat = Repeat(body, numbers)
+        repeat = Repeat(body, tuple(numbers))
         regions = [node for node in walk(body) if isinstance(node, Region)]
         if len(numbers) > 1 and not regions:
             return (repeat,)
         for region in regions:
             self.regions.pop(region.name, None)
-        self._scopes[-1] -= {region.name for region in regions}
+            self._scopes[-1].discard(region.name)
         unrolled = tuple(flat((repeat,)))
         self.regions |= {node.name: node for node in walk(unrolled) if isinstance(node, Region)}
         self._scopes[-1] |= {node.name for node in unrolled if isinstance(node, Region)}
@@ -130,17 +129,10 @@ class ProgramBuilder:
             if isinstance(parsed, Statement):
                 yield parsed
                 continue
-            takes, kwargs = _call_arguments(parsed)
-            gives = tuple(Ref(target, parsed.where) for target in parsed.targets)
-            call = Again(
-                visible[parsed.region],
-                takes,
-                kwargs,
-                gives if len(gives) > 1 else gives[0],
-                parsed.where,
-            )
-            self._refuse_other_arguments(call)
-            yield call
+            named = tuple(Ref(target, parsed.where) for target in parsed.targets)
+            gives = named if len(named) > 1 else named[0]
+            name, arguments = visible[parsed.region], _call_arguments(parsed)
+            yield self._with_all_arguments(Again(name, *arguments, gives, parsed.where))
 
     def _region(self, model: RegionModel | DefineModel, path: KeyPath) -> Region:
         called = isinstance(model, RegionModel)
@@ -150,7 +142,7 @@ class ProgramBuilder:
         self._source.identifier(name.replace("-", "_"), *path, key)
         head = parse_head(text, where)
         takes, kwargs = (
-            self._takes(model, path) if head is None else self._head_arguments(model, head, path)
+            self._head_arguments(model, head, path) if head else self._takes(model, path)
         )
         outside, self._inside = self._inside, True
         body = self.nodes(model.body, (*path, "body"))
@@ -164,11 +156,11 @@ class ProgramBuilder:
             body,
             model.granularity,
             model.preserve_rng,
-            model.merge_adjacent,
-            model.block,
             self._source.at(*path),
-            self._policy(model, body, path),
-            called,
+            merge_adjacent=model.merge_adjacent,
+            block=model.block,
+            save=self._policy(model, body, path),
+            called=called,
             signature=model.signature,
             mapped=model.mapped,
             autocast=model.autocast or "",
@@ -180,8 +172,7 @@ class ProgramBuilder:
         )
         self._refuse_unfit(region, path)
         self.names.named_at[region.where] = where
-        self._define(region)
-        return region
+        return self._defined(region)
 
     def _refuse_unfit(self, region: Region, path: KeyPath) -> None:
         """Refuse keys of a region that do not go together."""
@@ -196,14 +187,12 @@ class ProgramBuilder:
             raise error(message, *path, "signature")
         takes, kwargs = region.takes, region.kwargs
         if region.mapped and (kwargs or not all(isinstance(tree, Ref) for tree in takes)):
-            raise error(
-                "the arguments of a mapped region are tensors, each by its name", *path, "mapped"
-            )
+            message = "the arguments of a mapped region are tensors, each by its name"
+            raise error(message, *path, "mapped")
         one = len(takes) == 1 and isinstance(takes[0], Ref) and isinstance(region.gives, Ref)
         if region.round and (kwargs or not one):
-            raise error(
-                "a region with `round` has one tensor as argument and one as result", *path, "round"
-            )
+            message = "a region with `round` has one tensor as argument and one as result"
+            raise error(message, *path, "round")
 
     def gives(
         self, model: BlockModel | CaseModel, key: str, nodes: Sequence[Node], path: KeyPath
@@ -211,15 +200,13 @@ class ProgramBuilder:
         """What a region gives (`gives`) or a program puts out (`outputs`)."""
         if key in model.model_fields_set:
             return self._tree(getattr(model, key), (*path, key))
-        unrolled = tuple(flat(nodes))
-        last = last_value(unrolled)
-        if last is None:
-            raise CaseError(
-                f"the last node makes several values, or none: `{key}` must name one",
-                where=unrolled[-1].where,
-                hint=f"without `{key}`, it is the last value that is made",
-            )
-        return last
+        *_, last = flat(nodes)
+        made = node_makes(last)
+        if len(made) != 1:
+            message = f"the last node makes several values, or none: `{key}` must name one"
+            hint = f"without `{key}`, it is the last value that is made"
+            raise CaseError(message, where=last.where, hint=hint)
+        return Ref(made[0], last.where)
 
     def _returned(self, model: BlockModel | CallModel, gives: Tree, path: KeyPath) -> str:
         """The name for a call's return value as a whole; empty if there is none."""
@@ -237,10 +224,11 @@ class ProgramBuilder:
         self.names.returned_at[self._source.at(*path)] = self._source.at(*here)
         return name
 
-    def _define(self, region: Region) -> None:
-        """Let what follows call the region by its name."""
+    def _defined(self, region: Region) -> Region:
+        """The region, which what follows may call by its name."""
         self.regions[region.name] = region
         self._scopes[-1].add(region.name)
+        return region
 
     def _policy(self, model: BlockModel, body: Sequence[Node], path: KeyPath) -> tuple[str, ...]:
         """The policy: operations, or names that statements of the body make."""
@@ -255,60 +243,53 @@ class ProgramBuilder:
             self._source.refuse_other(word, made | used, message, *path, "save", i)
         return tuple(model.save)
 
-    def _sequence(self, model: SequenceModel, path: KeyPath) -> list[Region]:
+    def _sequence(self, model: SequenceModel, path: KeyPath) -> Iterator[Region]:
         """The segments of a sequence, each a region of its own."""
+        where = self._source.at(*path)
         handed = Ref(model.takes, self._source.at(*path, "takes"))
         layers = tuple(self._layers(model, (*path, "layers")))
         count = self._number(model.segments, *path, "segments")
         if count > len(layers) and not self._may_raise:
-            raise self._source.error(
-                f"{len(layers)} layer(s) cannot make {count} segments",
-                *path,
-                "segments",
-                hint="a case that expects this error names it under `error`",
-            )
+            message = f"{len(layers)} layer(s) cannot make {count} segments"
+            hint = "a case that expects this error names it under `error`"
+            raise self._source.error(message, *path, "segments", hint=hint)
+        self.names.named_at[where] = self._source.at(*path, "sequence")
         size = max(1, len(layers) // count)
-        regions: list[Region] = []
         for number in range(1, min(count, len(layers)) + 1):
             part = layers[(number - 1) * size : None if number == count else number * size]
             name = f"{model.sequence}{number}"
             self._source.identifier(name.replace("-", "_"), *path, "sequence")
-            region = Region(
-                name,
-                (handed,),
-                {},
-                handed,
-                tuple(statement for layer in part for statement in layer),
-                "segment",
-                model.preserve_rng,
-                False,
-                "callable",
-                self._source.at(*path),
-                segment=Segment(model.sequence, number, count, part),
+            yield self._defined(
+                Region(
+                    name,
+                    (handed,),
+                    {},
+                    handed,
+                    tuple(statement for layer in part for statement in layer),
+                    "segment",
+                    model.preserve_rng,
+                    where=where,
+                    segment=Segment(model.sequence, number, count, part),
+                )
             )
-            self._define(region)
-            regions.append(region)
-        self.names.named_at[self._source.at(*path)] = self._source.at(*path, "sequence")
-        return regions
 
     def _layers(self, model: SequenceModel, path: KeyPath) -> Iterator[tuple[Statement, ...]]:
         for i, written in enumerate(model.layers):
             if isinstance(written, list):
-                texts, here = written, (*path, i)
-            else:
-                texts, here = written.layer, (*path, i, "layer")
-            layer = tuple(
-                parsed
-                for j, text in enumerate(texts)
-                for part, where in divided(text, self._source.at(*here, j))
-                if isinstance(parsed := parse(part, where), Statement)
-            )
-            if isinstance(written, list):
-                yield layer
+                yield self._layer(written, (*path, i))
                 continue
+            layer = self._layer(written.layer, (*path, i, "layer"))
             copies = self._number(written.repeat, *path, i, "repeat")
             self._count(copies * len(layer), *path, i, "repeat")
             yield from (numbered(layer, number) for number in range(1, copies + 1))
+
+    def _layer(self, texts: Sequence[str], path: KeyPath) -> tuple[Statement, ...]:
+        return tuple(
+            parsed
+            for i, text in enumerate(texts)
+            for part, where in divided(text, self._source.at(*path, i))
+            if isinstance(parsed := parse(part, where), Statement)
+        )
 
     def _call(self, model: CallModel, path: KeyPath) -> Again:
         visible = set().union(*self._scopes)
@@ -317,9 +298,8 @@ class ProgramBuilder:
         takes, kwargs = self._takes(model, path)
         gives = self._tree(model.gives, (*path, "gives"))
         where = self._source.at(*path)
-        call = Again(model.call, takes, kwargs, gives, where, self._returned(model, gives, path))
-        self._refuse_other_arguments(call)
-        return call
+        returned = self._returned(model, gives, path)
+        return self._with_all_arguments(Again(model.call, takes, kwargs, gives, where, returned))
 
     def _head_arguments(
         self, model: RegionModel | DefineModel, head: RegionCall, path: KeyPath
@@ -327,26 +307,23 @@ class ProgramBuilder:
         """The arguments of a region whose head is a call, `block(x)`."""
         for key in ("takes", "kwargs"):
             if key in model.model_fields_set:
-                raise self._source.error(
-                    f"the arguments of {head.region!r} are given in brackets and again under {key!r}",
-                    *path,
-                    key,
-                    hint="write it in one place",
-                    key=True,
+                message = (
+                    f"arguments of {head.region!r} are given in brackets and again under {key!r}"
                 )
+                hint = "write it in one place"
+                raise self._source.error(message, *path, key, hint=hint, key=True)
         for word in head.kwargs:
             self._source.identifier(word, *path)
         return _call_arguments(head)
 
-    def _refuse_other_arguments(self, call: Again) -> None:
-        """Refuse a call whose arguments differ in number or keywords from those of the region."""
+    def _with_all_arguments(self, call: Again) -> Again:
+        """The call; refused if its arguments differ in number or keywords from those of the region."""
         first = self.regions[call.region]
         if len(call.takes) != len(first.takes) or set(call.kwargs) != set(first.kwargs):
-            raise CaseError(
-                f"region {call.region!r} takes {len(first.takes)} positional argument(s) "
-                f"and {sorted(first.kwargs)} by name",
-                where=call.where,
-            )
+            number, names = len(first.takes), sorted(first.kwargs)
+            wanted = f"{number} positional argument(s) and {names} by name"
+            raise CaseError(f"region {call.region!r} takes {wanted}", where=call.where)
+        return call
 
     def _takes(self, model: BlockModel | CallModel, path: KeyPath) -> Arguments:
         def argument(raw: object, *here: object) -> Tree:
@@ -382,13 +359,12 @@ class ProgramBuilder:
 
 def _size(nodes: Iterable[Node]) -> int:
     """The number of statements and regions in nodes, repetitions unrolled."""
-    total = 0
-    for node in nodes:
-        if isinstance(node, Repeat):
-            total += len(node.numbers) * _size(node.body)
-        else:
-            total += 1 + (_size(node.body) if isinstance(node, Region) else 0)
-    return total
+    return sum(
+        len(node.numbers) * _size(node.body)
+        if isinstance(node, Repeat)
+        else 1 + (_size(node.body) if isinstance(node, Region) else 0)
+        for node in nodes
+    )
 
 
 def _call_arguments(call: RegionCall) -> Arguments:

@@ -1,7 +1,8 @@
 """The case file as YAML writes it: the models behind the published JSON Schema.
 
-`conformance.language.load` turns these into the values of `conformance.model.case`. Tags of unions are
-written `<so>`: in the location of an error, they cannot be taken for a key.
+`conformance.language.load` turns these into the values of `conformance.model.case`. What a key means
+stands below it, and is its description in the schema. Tags of unions are written `<so>`: in the
+location of an error, they cannot be taken for a key.
 """
 
 from __future__ import annotations
@@ -9,10 +10,20 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeAlias, Union
 from typing import Literal as OneOf
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
+from conformance.errors import nearest
 from conformance.language.capabilities import CAPABILITIES
-from conformance.language.spec_errors import Model, tagged
+from conformance.model.case import Untrained
 
 Scalar: TypeAlias = bool | int | float | str | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -26,60 +37,79 @@ MAX_ELEMENTS = 2**28
 MAX_INTEGER = 2**63 - 1
 #: How often something is repeated.
 Count = Annotated[int, Field(ge=1, le=MAX_COPIES)] | AxisRef
+Integer = Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]
 Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
 Dtype = OneOf["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"]
+
+
+class Model(BaseModel):
+    """Base of all models: unknown keys are errors, values are frozen, numbers are finite."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, written: Any) -> Any:
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        for key in written if isinstance(written, dict) else ():
+            if key not in known:
+                context = {"key": key, "hint": nearest(str(key), known)}
+                raise PydanticCustomError("unknown_key", "unknown key", context)
+        return written
+
+
+def _tagged(otherwise: str, *keys: str, bare: str = "") -> Discriminator:
+    """Chooses the member of a union by the key that a mapping has: `otherwise` where it has none, `bare`
+    for what is no mapping."""
+
+    def tag(value: Any) -> str:
+        if not isinstance(value, dict):
+            return f"<{bare or otherwise}>"
+        return next((f"<{key}>" for key in keys if key in value), f"<{otherwise}>")
+
+    return Discriminator(tag)
 
 
 class ArrayModel(Model):
     """A tensor: its shape and exactly one way to fill it."""
 
-    shape: list[Annotated[int, Field(ge=0, le=MAX_ELEMENTS)] | AxisRef] | AxisRef | None = Field(
-        default=None, description="Lengths of the axes; left out where `values` are given."
-    )
-    dtype: Dtype | AxisRef | None = Field(
-        default=None, description="float32, or int32 for `integers`."
-    )
-    full: float | None = Field(default=None, description="One value for every element.")
-    values: Any = Field(default=None, description="The elements, as nested lists.")
-    arange: Pair | None = Field(
-        default=None, description="[start, step], counted in row-major order."
-    )
-    normal: float | None = Field(
-        default=None, description="Standard normal samples times this scale."
-    )
-    uniform: Pair | None = Field(default=None, description="Uniform samples from [low, high).")
-    integers: (
-        Annotated[
-            list[Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]],
-            Field(min_length=2, max_length=2),
-        ]
-        | None
-    ) = Field(default=None, description="Integers from [low, high), each as likely.")
-    gradient: bool | None = Field(
-        default=None,
-        description="Whether the tensor requires a gradient. Left out: floating inputs and "
-        "parameters do, state does not.",
-    )
-    repeat: Count | None = Field(
-        default=None,
-        description="Declares this many tensors; `$i` in the name is the number of each, from 1.",
-    )
+    shape: list[Annotated[int, Field(ge=0, le=MAX_ELEMENTS)] | AxisRef] | AxisRef | None = None
+    """Lengths of the axes; left out where `values` are given."""
+    dtype: Dtype | AxisRef | None = None
+    """float32, or int32 for `integers`."""
+    full: float | None = None
+    """One value for every element."""
+    values: Any = None
+    """The elements, as nested lists."""
+    arange: Pair | None = None
+    """[start, step], counted in row-major order."""
+    normal: float | None = None
+    """Standard normal samples times this scale."""
+    uniform: Pair | None = None
+    """Uniform samples from [low, high)."""
+    integers: Annotated[list[Integer], Field(min_length=2, max_length=2)] | None = None
+    """Integers from [low, high), each as likely."""
+    gradient: bool | None = None
+    """Whether the tensor requires a gradient. Left out: floating inputs and parameters do, state
+    does not."""
+    repeat: Count | None = None
+    """Declares this many tensors; `$i` in the name is the number of each, from 1."""
 
 
 class ValueModel(Model):
     """An input that is not a tensor."""
 
-    value: Scalar | list[Scalar] = Field(
-        description="None, a bool, a number, a string, or a list of them."
-    )
+    value: Scalar | list[Scalar]
+    """None, a bool, a number, a string, or a list of them."""
 
 
 class GeneratorModel(Model):
     """An input that random numbers are drawn from, explicitly."""
 
-    generator: OneOf["framework", "numpy"] = Field(
-        description="The framework's own generator or key, or `numpy.random.default_rng`."
-    )
+    generator: OneOf["framework", "numpy"]
+    """The framework's own generator or key, or `numpy.random.default_rng`."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
 
 
@@ -87,7 +117,7 @@ InputModel = Annotated[
     Annotated[ArrayModel, Tag("<array>")]
     | Annotated[ValueModel, Tag("<value>")]
     | Annotated[GeneratorModel, Tag("<generator>")],
-    tagged("array", "value", "generator"),
+    _tagged("array", "value", "generator"),
 ]
 
 
@@ -128,81 +158,56 @@ Returned = Annotated[
 class BlockModel(Model):
     """What a region takes, gives and does, and how it is to be recomputed."""
 
-    takes: Any = Field(
-        default=[],
-        description="The positional arguments: a name, or a list, each a name or a nested list or "
-        "mapping of names. The body calls each tensor in them by the same name.",
-    )
-    kwargs: dict[Name, Any] = Field(default={}, description="Arguments given by name.")
-    gives: Any = Field(
-        default=None,
-        description="A name, or a nested list or mapping of names and literals. Left out: the last "
-        "value that the body makes.",
-    )
-    body: Body = Field(description="Statements and inner regions, in a list or as one text.")
-    granularity: OneOf["function", "module", "operation"] = Field(
-        default="function",
-        description="A function given at the call, or a module or an operation configured once.",
-    )
-    preserve_rng: bool = Field(
-        default=True,
-        description="Whether the rerun must draw the numbers that the forward drew. Where the case says "
-        "`true`, programs write the option out, although it is the default.",
-    )
-    merge_adjacent: bool = Field(
-        default=False,
-        description="This region's output is not kept for the region that follows; both are rerun "
-        "once in backward. Where the case says `false`, programs write the option out.",
-    )
-    block: OneOf["callable", "invalid"] = Field(
-        default="callable",
-        description="With `invalid`, something that is not callable is passed to recompute.",
-    )
-    option: OneOf["unknown", "wrong"] | None = Field(
-        default=None,
-        description="recompute gets a keyword that it does not have (`unknown`), or a string for an "
-        "option of another type (`wrong`).",
-    )
-    contexts: bool = Field(
-        default=False,
-        description="The region runs in a context manager of the program's own, and its rerun in "
-        "another one: `doubled_sin` is twice the sine inside them.",
-    )
-    save: list[Name | AxisRef] | AxisRef = Field(
-        default=[],
-        description="The policy: operations, or names that the body makes, whose results are kept "
-        "although the region is recomputed.",
-    )
-    signature: OneOf["plain", "keyword-only", "variadic", "undeclared"] = Field(
-        default="plain",
-        description="How the region's function declares its arguments: `(x, m)`, `(x, *, m)` for what "
-        "is given by name, or `(*args, **named)`; `undeclared`: what is given by name is no argument "
-        "of the function.",
-    )
-    autocast: OneOf["bfloat16", "float16"] | None = Field(
-        default=None,
-        description="The region's function enters the framework's autocast itself, around its body.",
-    )
-    mapped: bool = Field(
-        default=False,
-        description="The recomputed function is called through the framework's vectorizing map "
-        "(`vmap`), over the first axis of each argument.",
-    )
+    takes: Any = []
+    """The positional arguments: a name, or a list, each a name or a nested list or mapping of
+    names. The body calls each tensor in them by the same name."""
+    kwargs: dict[Name, Any] = {}
+    """Arguments given by name."""
+    gives: Any = None
+    """A name, or a nested list or mapping of names and literals. Left out: the last value that the
+    body makes."""
+    body: Body
+    """Statements and inner regions, in a list or as one text."""
+    granularity: OneOf["function", "module", "operation"] = "function"
+    """A function given at the call, or a module or an operation configured once."""
+    preserve_rng: bool = True
+    """Whether the rerun must draw the numbers that the forward drew. Where the case says `true`,
+    programs write the option out, although it is the default."""
+    merge_adjacent: bool = False
+    """This region's output is not kept for the region that follows; both are rerun once in
+    backward. Where the case says `false`, programs write the option out."""
+    block: OneOf["callable", "invalid"] = "callable"
+    """With `invalid`, something that is not callable is passed to recompute."""
+    option: OneOf["unknown", "wrong"] | None = None
+    """recompute gets a keyword that it does not have (`unknown`), or a string for an option of
+    another type (`wrong`)."""
+    contexts: bool = False
+    """The region runs in a context manager of the program's own, and its rerun in another one:
+    `doubled_sin` is twice the sine inside them."""
+    save: list[Name | AxisRef] | AxisRef = []
+    """The policy: operations, or names that the body makes, whose results are kept although the
+    region is recomputed."""
+    signature: OneOf["plain", "keyword-only", "variadic", "undeclared"] = "plain"
+    """How the region's function declares its arguments: `(x, m)`, `(x, *, m)` for what is given by
+    name, or `(*args, **named)`; `undeclared`: what is given by name is no argument of the
+    function."""
+    autocast: OneOf["bfloat16", "float16"] | None = None
+    """The region's function enters the framework's autocast itself, around its body."""
+    mapped: bool = False
+    """The recomputed function is called through the framework's vectorizing map (`vmap`), over the
+    first axis of each argument."""
 
 
 class RegionModel(BlockModel):
     """A region: a part of the program that is recomputed in backward."""
 
-    recompute: RegionHead = Field(
-        description="The region's name; what it takes may stand in brackets behind it, "
-        "`block(x, mask=m)`, where that is names alone."
-    )
+    recompute: RegionHead
+    """The region's name; what it takes may stand in brackets behind it, `block(x, mask=m)`, where
+    that is names alone."""
     returned: Returned = ""
-    round: bool = Field(
-        default=False,
-        description="Where a variant writes calls as a loop, the one call of this region is a loop of "
-        "one round.",
-    )
+    round: bool = False
+    """Where a variant writes calls as a loop, the one call of this region is a loop of one
+    round."""
 
 
 class DefineModel(BlockModel):
@@ -211,7 +216,8 @@ class DefineModel(BlockModel):
     The names that it takes are its own.
     """
 
-    define: RegionHead = Field(description="As `recompute`.")
+    define: RegionHead
+    """As `recompute`."""
 
 
 class LayersModel(Model):
@@ -221,10 +227,6 @@ class LayersModel(Model):
     layer: Layer
 
 
-def _layer_tag(value: Any) -> str:
-    return "<layer>" if isinstance(value, list | str) else "<layers>"
-
-
 class SequenceModel(Model):
     """Layers that are called one after the other, divided into segments that are recomputed.
 
@@ -232,25 +234,33 @@ class SequenceModel(Model):
     `len(layers) // segments` layers each, and the last has the rest.
     """
 
-    sequence: RegionName = Field(description="The sequence's name; segments are numbered from 1.")
+    sequence: RegionName
+    """The sequence's name; segments are numbered from 1."""
     segments: Count
-    takes: Name = Field(description="The tensor that is passed from layer to layer.")
+    takes: Name
+    """The tensor that is passed from layer to layer."""
     layers: list[
         Annotated[
             Annotated[Layer, Tag("<layer>")] | Annotated[LayersModel, Tag("<layers>")],
-            Discriminator(_layer_tag),
+            _tagged("layers", bare="layer"),
         ]
-    ] = Field(min_length=1, description="Statements of one layer each, or `repeat` and `layer`.")
-    preserve_rng: bool = Field(default=True, description="As for a region.")
+    ] = Field(min_length=1)
+    """Statements of one layer each, or `repeat` and `layer`."""
+    preserve_rng: bool = True
+    """As for a region."""
 
 
 class CallModel(Model):
     """A further call of a region that was defined before."""
 
-    call: RegionName = Field(description="The region's name.")
-    takes: Any = Field(default=[], description="As in the region's first call.")
-    kwargs: dict[Name, Any] = Field(default={}, description="As in the region's first call.")
-    gives: Any = Field(description="A name, or a nested list or mapping of names and literals.")
+    call: RegionName
+    """The region's name."""
+    takes: Any = []
+    """As in the region's first call."""
+    kwargs: dict[Name, Any] = {}
+    """As in the region's first call."""
+    gives: Any
+    """A name, or a nested list or mapping of names and literals."""
     returned: Returned = ""
 
 
@@ -262,15 +272,9 @@ class RepeatModel(Model):
         Annotated[int, Field(ge=1, le=MAX_COPIES)]
         | Annotated[list[int], Field(min_length=1)]
         | AxisRef
-    ) = Field(description="How many times, numbered from 1; or the numbers themselves.")
+    )
+    """How many times, numbered from 1; or the numbers themselves."""
     body: Body
-
-
-def _node_tag(value: Any) -> str:
-    keys = ("recompute", "repeat", "call", "define", "sequence")
-    if not isinstance(value, dict):
-        return "<statement>"
-    return next((f"<{key}>" for key in keys if key in value), "<recompute>")
 
 
 NodeModel = Annotated[
@@ -282,7 +286,7 @@ NodeModel = Annotated[
         Annotated[DefineModel, Tag("<define>")],
         Annotated[SequenceModel, Tag("<sequence>")],
     ],
-    Discriminator(_node_tag),
+    _tagged("recompute", "recompute", "repeat", "call", "define", "sequence", bare="statement"),
 ]
 #: What a region, a repetition or a program does: nodes as a list, or statements as one text.
 Body = Annotated[
@@ -297,31 +301,21 @@ Body = Annotated[
 class GradientsModel(Model):
     """What is differentiated, with respect to what."""
 
-    of: str | None = Field(
-        default=None,
-        description="The loss, of an output: `sum(name)`, `mean(name)`, or the name of a scalar. Left "
-        "out: the sum of the first output.",
-    )
-    wrt: list[Name] | None = Field(
-        default=None,
-        description="The tensors that the loss is differentiated with respect to. Left out: all that "
-        "require a gradient.",
-    )
-    expect: dict[Name, Any] = Field(
-        default={}, description="Gradients that a document printed, as nested lists."
-    )
-    then: str | None = Field(
-        default=None, description="What the second backward pass of `per_output` differentiates."
-    )
-    hooks: list[Name] = Field(
-        default=[],
-        description="Tensors with a hook on their gradient; the calls of each hook are counted.",
-    )
-    totals: dict[Name, float] = Field(
-        default={},
-        description="For each of these parameters, the sum of its gradient is this many times the loss, "
-        "whatever numbers are drawn. They are filled by `full`.",
-    )
+    of: str | None = None
+    """The loss, of an output: `sum(name)`, `mean(name)`, or the name of a scalar. Left out: the sum
+    of the first output."""
+    wrt: list[Name] | None = None
+    """The tensors that the loss is differentiated with respect to. Left out: all that require a
+    gradient."""
+    expect: dict[Name, Any] = {}
+    """Gradients that a document printed, as nested lists."""
+    then: str | None = None
+    """What the second backward pass of `per_output` differentiates."""
+    hooks: list[Name] = []
+    """Tensors with a hook on their gradient; the calls of each hook are counted."""
+    totals: dict[Name, float] = {}
+    """For each of these parameters, the sum of its gradient is this many times the loss, whatever
+    numbers are drawn. They are filled by `full`."""
 
 
 class TrainModel(Model):
@@ -336,19 +330,14 @@ class BackwardModel(Model):
 
     between: (
         OneOf["reseed", "draw", "update", "thread", "switch", "autocast", "no-gradients"] | None
-    ) = Field(
-        default=None,
-        description="What happens between forward and backward: the implicit generator is seeded anew "
-        "or drawn from, all parameters are halved, or the switch that `switched_sin` reads is turned "
-        "on; with `thread`, backward is started by another thread than forward ran in, with "
-        "`autocast` under the framework's autocast to bfloat16, with `no-gradients` where gradients "
-        "are switched off.",
-    )
-    after: OneOf["inference", "backward"] | None = Field(
-        default=None,
-        description="What was done with the program before: a forward pass with gradients switched off, "
-        "or forward and backward, whose gradients are added to.",
-    )
+    ) = None
+    """What happens between forward and backward: the implicit generator is seeded anew or drawn
+    from, all parameters are halved, or the switch that `switched_sin` reads is turned on; with
+    `thread`, backward is started by another thread than forward ran in, with `autocast` under the
+    framework's autocast to bfloat16, with `no-gradients` where gradients are switched off."""
+    after: OneOf["inference", "backward"] | None = None
+    """What was done with the program before: a forward pass with gradients switched off, or forward
+    and backward, whose gradients are added to."""
 
 
 class BackwardProcedure(Model):
@@ -360,25 +349,22 @@ class BackwardProcedure(Model):
 class LawModel(Model):
     """The law of growth that the case is a point of; the report draws both."""
 
-    name: str = Field(description="A law of `conformance.language.laws`.")
-    at: Annotated[int, Field(ge=1)] | AxisRef = Field(
-        description="The depth, or what the law counts."
-    )
-    constants: dict[Name, int | AxisRef] = Field(
-        default={}, description="What else the law depends on."
-    )
-    counts: Name | None = Field(
-        default=None, description="The operation whose executions the law is about."
-    )
+    name: str
+    """A law of `conformance.language.laws`."""
+    at: Annotated[int, Field(ge=1)] | AxisRef
+    """The depth, or what the law counts."""
+    constants: dict[Name, int | AxisRef] = {}
+    """What else the law depends on."""
+    counts: Name | None = None
+    """The operation whose executions the law is about."""
 
 
 class ReleaseModel(Model):
     """`release: {steps: 8, keep: outputs}`"""
 
     steps: Annotated[int, Field(ge=4, le=100)]
-    keep: OneOf["outputs"] = Field(
-        description="The outputs of every run are kept until the last is over."
-    )
+    keep: OneOf["outputs"]
+    """The outputs of every run are kept until the last is over."""
 
 
 class TrainProcedure(Model):
@@ -400,19 +386,17 @@ class ToleranceModel(Model):
 class ErrorModel(Model):
     """An error that the recomputed program must raise."""
 
-    type: Name = Field(description="The name of a built-in exception.")
-    then: dict[Name, Scalar] = Field(
-        default={}, description="Inputs (not tensors) changed for the good run that must follow."
-    )
+    type: Name
+    """The name of a built-in exception."""
+    then: dict[Name, Scalar] = {}
+    """Inputs (not tensors) changed for the good run that must follow."""
 
 
 class AsPlainModel(Model):
     """`error: {as: plain}`"""
 
-    as_: OneOf["plain"] = Field(
-        alias="as",
-        description="Written alone: the recomputed program may raise where the plain one does.",
-    )
+    as_: OneOf["plain"] = Field(alias="as")
+    """Written alone: the recomputed program may raise where the plain one does."""
 
 
 class CountsModel(Model):
@@ -431,7 +415,8 @@ class ExpectModel(Model):
 class FollowsModel(Model):
     """Words that go with the values of an axis, one for each; they are not part of the case's id."""
 
-    follows: Name = Field(description="The axis.")
+    follows: Name
+    """The axis."""
     values: list[Scalar | list[Scalar]] = Field(min_length=1)
 
 
@@ -460,110 +445,83 @@ Arrays = Annotated[
 class CaseModel(Model):
     """One program and what is expected of it."""
 
-    title: str = Field(min_length=3, description="What is recomputed, in one line.")
-    source: str = Field(min_length=3, description="The document, paper or report it comes from.")
-    why: str = Field(min_length=3, description="One line on why the case exists.")
-    seed: Annotated[int, Field(ge=0, le=MAX_INTEGER)] = Field(
-        default=0, description="The seed of the generator that fills all tensors."
-    )
-    seeded: bool = Field(
-        default=True,
-        description="Whether the program seeds the framework's generator before it draws. Without, "
-        "`gradients: {totals: …}` says what is expected.",
-    )
-    axes: dict[Name, Annotated[list[Scalar], Field(min_length=1)] | FollowsModel] = Field(
-        default={},
-        description="Expands to one case per combination; `$name` stands for the value. `follows` "
-        "names another axis, whose values come with these.",
-    )
-    inputs: Inputs = Field(default={}, description="Tensors and values that the program is given.")
-    parameters: Arrays = Field(default={}, description="Tensors that training changes.")
-    state: Arrays = Field(default={}, description="Changed in place by operations.")
-    program: Body = Field(description="Statements and regions, in order.")
-    outputs: Any = Field(
-        default=None,
-        description="A name, or a nested list or mapping of names. Left out: the last value that the "
-        "program makes.",
-    )
-    gradients: GradientsModel | None = Field(
-        default=None,
-        description="Of what, with respect to what. Left out: of the sum of the first output, with "
-        "respect to all tensors that require one. There are none where the procedure is `inference`.",
-    )
+    title: str = Field(min_length=3)
+    """What is recomputed, in one line."""
+    source: str = Field(min_length=3)
+    """The document, paper or report it comes from."""
+    why: str = Field(min_length=3)
+    """One line on why the case exists."""
+    seed: Annotated[int, Field(ge=0, le=MAX_INTEGER)] = 0
+    """The seed of the generator that fills all tensors."""
+    seeded: bool = True
+    """Whether the program seeds the framework's generator before it draws. Without, `gradients:
+    {totals: …}` says what is expected."""
+    axes: dict[Name, Annotated[list[Scalar], Field(min_length=1)] | FollowsModel] = {}
+    """Expands to one case per combination; `$name` stands for the value. `follows` names another
+    axis, whose values come with these."""
+    inputs: Inputs = {}
+    """Tensors and values that the program is given."""
+    parameters: Arrays = {}
+    """Tensors that training changes."""
+    state: Arrays = {}
+    """Changed in place by operations."""
+    program: Body
+    """Statements and regions, in order."""
+    outputs: Any = None
+    """A name, or a nested list or mapping of names. Left out: the last value that the program
+    makes."""
+    gradients: GradientsModel | None = None
+    """Of what, with respect to what. Left out: of the sum of the first output, with respect to all
+    tensors that require one. There are none where the procedure is `inference`."""
     procedure: Annotated[
-        Annotated[
-            OneOf[
-                "backward",
-                "part",
-                "per_output",
-                "functional",
-                "second_backward",
-                "second_order",
-                "third_order",
-                "inference",
-            ],
-            Tag("<word>"),
-        ]
+        Annotated[Untrained, Tag("<word>")]
         | Annotated[TrainProcedure, Tag("<train>")]
         | Annotated[BackwardProcedure, Tag("<backward>")],
-        tagged("word", "backward", "train"),
-    ] = Field(default="backward", description="What is done with the program.")
+        _tagged("word", "backward", "train"),
+    ] = "backward"
+    """What is done with the program."""
     release: (
         Annotated[
             Annotated[int, Field(ge=4, le=100), Tag("<number>")]
             | Annotated[ReleaseModel, Tag("<release>")],
-            Discriminator(lambda value: "<release>" if isinstance(value, dict) else "<number>"),
+            _tagged("release", bare="number"),
         ]
         | None
-    ) = Field(
-        default=None,
-        description="Repeat the procedure so often, the garbage collector off, and see that nothing "
-        "is left over; with an `error`, the run that ends in it. `{steps: 8, keep: outputs}` keeps what "
-        "each run has put out until the last is over.",
-    )
-    law: LawModel | None = Field(
-        default=None, description="The law of growth that the case is a point of."
-    )
-    tolerance: ToleranceModel | None = Field(
-        default=None, description="Where the dtype's is wrong."
-    )
-    needs: list[Annotated[str, Field(json_schema_extra={"enum": sorted(CAPABILITIES)})]] = Field(
-        default=[], description="Capabilities beyond those the text shows."
-    )
+    ) = None
+    """Repeat the procedure so often, the garbage collector off, and see that nothing is left over;
+    with an `error`, the run that ends in it. `{steps: 8, keep: outputs}` keeps what each run has
+    put out until the last is over."""
+    law: LawModel | None = None
+    """The law of growth that the case is a point of."""
+    tolerance: ToleranceModel | None = None
+    """Where the dtype's is wrong."""
+    needs: list[Annotated[str, Field(json_schema_extra={"enum": sorted(CAPABILITIES)})]] = []
+    """Capabilities beyond those the text shows."""
     error: (
         Annotated[
             Annotated[ErrorModel, Tag("<raises>")] | Annotated[AsPlainModel, Tag("<as>")],
-            tagged("raises", "as"),
+            _tagged("raises", "as"),
         ]
         | None
-    ) = Field(
-        default=None,
-        description="Where it must raise one; `{as: plain}` where it may, if the plain program does.",
-    )
-    autocast: OneOf["bfloat16", "float16"] | None = Field(
-        default=None, description="The forward pass runs under the framework's autocast."
-    )
-    differs: str | None = Field(
-        default=None,
-        min_length=3,
-        description="Why implementations legitimately differ: what they do is recorded, and fails only "
-        "where numbers are wrong without an error.",
-    )
-    expect: ExpectModel = Field(
-        default_factory=ExpectModel, description="What a document printed, beside gradients."
-    )
-    smoke: bool = Field(
-        default=False, description="An everyday case: `conformance run --smoke` runs it."
-    )
+    ) = None
+    """Where it must raise one; `{as: plain}` where it may, if the plain program does."""
+    autocast: OneOf["bfloat16", "float16"] | None = None
+    """The forward pass runs under the framework's autocast."""
+    differs: str | None = Field(default=None, min_length=3)
+    """Why implementations legitimately differ: what they do is recorded, and fails only where
+    numbers are wrong without an error."""
+    expect: ExpectModel = Field(default_factory=ExpectModel)
+    """What a document printed, beside gradients."""
+    smoke: bool = False
+    """An everyday case: `conformance run --smoke` runs it."""
 
 
 class CaseFileModel(Model):
     """A case file: one family of cases."""
 
     family: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-    tensors: dict[str, InputModel] = Field(
-        default={}, description="Tensors and values that cases of the file start from, by name."
-    )
+    tensors: dict[str, InputModel] = {}
+    """Tensors and values that cases of the file start from, by name."""
     cases: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")], CaseModel] = Field(
         min_length=1
     )

@@ -9,17 +9,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from conformance.errors import CaseError, nearest
 from conformance.language.operations import OPERATIONS, RENAMED, Operation, OptionSpec
 from conformance.language.source import is_finite
+from conformance.language.spec import Dtype
 from conformance.model.case import NUMBER, Argument, Literal, Option, Position, Ref, Statement
 
 #: Characters; longer texts only keep the parser busy.
 MAX_LENGTH = 2_000
 _FORM = "a statement reads `name = op(arguments, option=literal)`"
 _HEAD = "a region begins with its name, or as its call: `block(x, mask=m)`"
-DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool")
 #: What stands for `$i` while Python parses a text: letters, and as many.
 _STAND_IN = "ǂǂ"
 
@@ -50,22 +51,19 @@ def parse(text: str, where: Position, regions: Collection[str] = ()) -> Statemen
     name of their function; an operation of the same name goes before.
     """
     if len(text) > MAX_LENGTH:
-        raise CaseError(
-            f"found a statement of {len(text)} characters, expected at most {MAX_LENGTH}",
-            where=where,
-        )
+        message = f"found a statement of {len(text)} characters, expected at most {MAX_LENGTH}"
+        raise CaseError(message, where=where)
     where = _shift(where, len(text) - len(text.lstrip()))
     bare = text.strip().replace(NUMBER, _STAND_IN)
     try:
         return _parsed(text.strip(), ast.parse(bare), _Place(where, bare), regions)
-    except SyntaxError as error:
-        # An offset beyond the text, or in another line, is of no use.
-        column = error.offset or 1
-        inside = error.lineno == 1 and column <= len(bare)
-        where, reason = _shift(where, column - 1 if inside else 0), error.msg
-        raise CaseError(f"not a statement: {text!r} ({reason})", where=where, hint=_FORM) from error
-    except (ValueError, MemoryError, RecursionError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         reason = str(error) or "nested too deep"
+        if isinstance(error, SyntaxError):
+            # An offset beyond the text, or in another line, is of no use.
+            column = error.offset or 1
+            inside = error.lineno == 1 and column <= len(bare)
+            where, reason = _shift(where, column - 1 if inside else 0), error.msg
         raise CaseError(f"not a statement: {text!r} ({reason})", where=where, hint=_FORM) from error
 
 
@@ -79,11 +77,8 @@ def _parsed(
         raise place.error(f"found {text!r}, expected one assignment", assign.targets[1], _FORM)
     call = assign.value
     if not isinstance(call, ast.Call):
-        raise place.error(
-            f"the right-hand side of {text!r} is not a call of an operation",
-            call,
-            "write one operation per statement: `y = add(a, b)`",
-        )
+        message = f"the right-hand side of {text!r} is not a call of an operation"
+        raise place.error(message, call, "write one operation per statement: `y = add(a, b)`")
     targets = _targets(assign.targets[0], place)
     function = _name(call.func) if isinstance(call.func, ast.Name) else ""
     if function in regions and function not in OPERATIONS:
@@ -93,11 +88,8 @@ def _parsed(
     arguments = _arguments(call, operation, place)
     results = options["sections"] if operation.results == 0 else operation.results
     if len(targets) != results:
-        raise place.error(
-            f"{operation.name} gives {results} result(s), found {len(targets)} name(s)",
-            assign.targets[0],
-            operation.signature(),
-        )
+        message = f"{operation.name} gives {results} result(s), found {len(targets)} name(s)"
+        raise place.error(message, assign.targets[0], operation.signature())
     return Statement(targets, operation.name, arguments, options, place.start)
 
 
@@ -137,12 +129,13 @@ def parse_head(text: str, where: Position) -> RegionCall | None:
         return None
     # A region's name may have hyphens; what stands in its place does not move what follows.
     bare = f"f({rest}".replace(NUMBER, _STAND_IN)
+    refused = CaseError(f"not a region: {text!r}", where=where, hint=_HEAD)
     try:
         call = ast.parse(bare, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise CaseError(f"not a region: {text!r}", where=where, hint=_HEAD) from error
+        raise refused from error
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        raise CaseError(f"not a region: {text!r}", where=where, hint=_HEAD)
+        raise refused
     return _region_call(call, name, (), _Place(_shift(where, len(name) - 1), bare))
 
 
@@ -152,12 +145,11 @@ def _region_call(
     def read(node: ast.expr) -> Ref:
         if isinstance(node, ast.Name) and node.id != _STAND_IN:
             return Ref(_name(node), place.of(node))
-        raise place.error(
-            f"found {ast.unparse(node)!r}, expected a name",
-            node,
-            "a number is declared among the inputs (`scale: {value: 2}`); lists and "
-            "mappings of names stand under `takes` and `kwargs`",
+        hint = (
+            "a number is declared among the inputs (`scale: {value: 2}`); lists and mappings of "
+            "names stand under `takes` and `kwargs`"
         )
+        raise place.error(f"found {ast.unparse(node)!r}, expected a name", node, hint)
 
     kwargs: dict[str, Ref] = {}
     for word in call.keywords:
@@ -190,11 +182,8 @@ def _targets(target: ast.expr, place: _Place) -> tuple[str, ...]:
 
 def _arguments(call: ast.Call, operation: Operation, place: _Place) -> tuple[Argument, ...]:
     if len(call.args) != len(operation.tensors):
-        raise place.error(
-            f"{operation.name} takes {len(operation.tensors)} argument(s), found {len(call.args)}",
-            call,
-            operation.signature(),
-        )
+        wanted = f"{operation.name} takes {len(operation.tensors)} argument(s)"
+        raise place.error(f"{wanted}, found {len(call.args)}", call, operation.signature())
     arguments: list[Argument] = []
     for node, name in zip(call.args, operation.tensors, strict=True):
         if not name.endswith("..."):
@@ -217,11 +206,8 @@ def _argument(node: ast.expr, place: _Place) -> Ref | Literal:
     value = _literal(node)
     if value == NUMBER or (isinstance(value, bool | int | float) and is_finite(value)):
         return Literal(value)
-    raise place.error(
-        f"found {ast.unparse(node)!r}, expected a name or a number",
-        node,
-        "write one operation per statement, and name each result",
-    )
+    message = f"found {ast.unparse(node)!r}, expected a name or a number"
+    raise place.error(message, node, "write one operation per statement, and name each result")
 
 
 def _literal(node: ast.expr) -> object:
@@ -248,11 +234,8 @@ def _options(call: ast.Call, operation: Operation, place: _Place) -> Mapping[str
         value = _literal(keyword.value)
         if not _fits(value, spec):
             words = f" ({', '.join(map(repr, spec.words))})" if spec.words else ""
-            raise place.error(
-                f"option {name} of {operation.name} is {ast.unparse(keyword.value)}, "
-                f"expected {spec.type}{words}",
-                keyword.value,
-            )
+            found = f"option {name} of {operation.name} is {ast.unparse(keyword.value)}"
+            raise place.error(f"{found}, expected {spec.type}{words}", keyword.value)
         options[name] = tuple(value) if isinstance(value, list | tuple) else value  # type: ignore[assignment]
     for name, spec in operation.options.items():
         if spec.required and name not in options:
@@ -264,16 +247,15 @@ def _options(call: ast.Call, operation: Operation, place: _Place) -> Mapping[str
 def _fits(value: object, spec: OptionSpec) -> bool:
     if value is None:
         return spec.default is None
-    if spec.type == "bool":
-        return isinstance(value, bool)
-    if isinstance(value, bool):
-        return False
-    if spec.type == "int":
-        return isinstance(value, int) or value == NUMBER
-    if spec.type == "float":
-        return value == NUMBER or (isinstance(value, int | float) and is_finite(value))
-    if spec.type == "ints":
-        return isinstance(value, list | tuple) and all(type(v) is int for v in value)
-    if spec.type == "dtype":
-        return value in DTYPES
+    match spec.type:
+        case "bool":
+            return isinstance(value, bool)
+        case "int":
+            return type(value) is int or value == NUMBER
+        case "float":
+            return value == NUMBER or (type(value) in (int, float) and is_finite(value))  # type: ignore[arg-type]
+        case "ints":
+            return isinstance(value, list | tuple) and all(type(v) is int for v in value)
+        case "dtype":
+            return value in get_args(Dtype)
     return isinstance(value, str) and (not spec.words or value in spec.words)

@@ -71,25 +71,21 @@ class _Loader(yaml.composer.Composer, _Safe):  # type: ignore[misc]
 
     def _grow(self, event: yaml.Event, values: int, levels: int) -> None:
         self._number += values
-        deepest = self._depth - 1 + levels
-        for number, most, what in (
-            (self._number, MAX_VALUES, "values"),
-            (deepest, MAX_DEPTH, "levels"),
-        ):
+        found = {
+            "values": (self._number, MAX_VALUES),
+            "levels": (self._depth - 1 + levels, MAX_DEPTH),
+        }
+        for what, (number, most) in found.items():
             if number > most:
-                raise self._refusal(
-                    f"found more than {most:,} {what}, expected at most that many",
-                    event,
-                    "an alias counts as often as it is used",
-                )
+                message = f"found more than {most:,} {what}, expected at most that many"
+                raise self._refusal(message, event, "an alias counts as often as it is used")
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         node: yaml.ScalarNode = super().compose_scalar_node(anchor)
-        control = control_character(node.value)
         if node.tag in _NUMBERS and len(node.value) > MAX_DIGITS:
             number = f"a number of {len(node.value)} characters"
             raise self._refusal(f"found {number}, expected at most {MAX_DIGITS}", node)
-        if control:
+        if control := control_character(node.value):
             raise self._refusal(f"found a control character {control}", node)
         return node
 
@@ -175,9 +171,8 @@ def read_text(file: Path, error: type[ConformanceError]) -> str:
         with file.open("rb") as handle:
             content = handle.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise error(
-                f"found more than {MAX_BYTES:,} bytes, expected at most that many", where=file
-            )
+            message = f"found more than {MAX_BYTES:,} bytes, expected at most that many"
+            raise error(message, where=file)
         return content.decode("utf-8")
     except OSError as raised:
         raise error(f"cannot be read: {raised.strerror or raised}", where=file) from raised

@@ -16,7 +16,8 @@ from typing import TypeVar
 #: In the body of a `Repeat`: the number of the iteration, in names (`w$i`) or by itself.
 NUMBER = "$i"
 Scalar = None | bool | int | float | str
-Procedures = OneOf[
+#: Procedures but `train`.
+Untrained = OneOf[
     "backward",
     "part",
     "per_output",
@@ -25,12 +26,7 @@ Procedures = OneOf[
     "second_order",
     "third_order",
     "inference",
-    "train",
 ]
-Signature = OneOf["plain", "keyword-only", "variadic", "undeclared"]
-Granularity = OneOf["function", "module", "operation", "segment"]
-Between = OneOf["", "reseed", "draw", "update", "thread", "switch", "autocast", "no-gradients"]
-After = OneOf["", "inference", "backward"]
 
 
 @dataclass(frozen=True)
@@ -82,10 +78,8 @@ class Fill:
 
 @dataclass(frozen=True)
 class Array:
-    """A tensor that a program starts from.
-
-    `dtype` is a NumPy name or `bfloat16`. `gradient` says whether the tensor requires a gradient.
-    """
+    """A tensor that a program starts from. `dtype` is a NumPy name or `bfloat16`; `gradient` says
+    whether it requires a gradient."""
 
     name: str
     shape: tuple[int, ...]
@@ -105,11 +99,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Generator:
-    """An explicit random generator as an input: the program passes it to its random operations.
-
-    `library`: `framework`, the framework's own generator or key, or `numpy`,
-    `numpy.random.default_rng(seed)`.
-    """
+    """An explicit random generator as an input: the framework's own generator or key, or
+    `numpy.random.default_rng(seed)`. The program passes it to its random operations."""
 
     name: str
     library: OneOf["framework", "numpy"]
@@ -133,20 +124,13 @@ class Statement:
 
     def names(self) -> tuple[str, ...]:
         """The names that the statement reads, in order, repeats included."""
-        listed: list[str] = []
-        for argument in self.arguments:
-            parts = argument if isinstance(argument, tuple) else (argument,)
-            listed += [part.name for part in parts if isinstance(part, Ref)]
-        return tuple(listed)
+        return leaves(self.arguments)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Which part of a sequence of layers a region is: `number` (from 1) of `count` segments.
-
-    `layers` are the statements of each layer in this segment. `first` and `last` say whether the
-    sequence's first and last layers are in it.
-    """
+    """Which part of a sequence of layers a region is: `number` (from 1) of `count` segments, with the
+    statements of each of its `layers`."""
 
     sequence: str
     number: int
@@ -166,20 +150,17 @@ class Segment:
 class Region:
     """A part of the program that is recomputed in backward.
 
-    `takes` are its positional arguments and `kwargs` its keyword arguments; every leaf is a name, and
-    the body uses each leaf under that same name. A name that the body reads and that is neither an
-    argument nor made in the body is captured by closure. `gives` is what the region returns.
-    `save` is the policy: operations, or labels of statements of the body, whose results are kept
-    although the region is recomputed. A region that is not `called` is only defined here, for later
-    calls (`Again`). `segment` is set if the granularity is `segment`. `signature` says how the region's
-    function declares its arguments. A `mapped` region is called through the framework's vectorising map
-    over the first axis of all arguments. `autocast` is the dtype of the autocast that the region's
-    function enters itself, around its body; empty for none. `returned` is the name given to the call's
-    return value as a whole, with its containers; empty if the case does not use it. `written` are the
-    options that the program passes explicitly although they have their default value. A call of a
-    `round` region is written as a loop of one iteration by adapters that write calls as loops. `option`
-    says what is wrong with an option that recompute itself is given, if anything. A region with
-    `contexts` runs in a context manager of the program's own, and its rerun in another one.
+    The leaves of its arguments, `takes` and `kwargs`, are names, and the body uses each leaf under that
+    same name. `gives` is what the region returns. `save` is the policy: operations, or labels of
+    statements of the body, whose results are kept. A region that is not `called` is only defined here,
+    for later calls (`Again`). `segment` is set if the granularity is `segment`. A `mapped` region is
+    called through the framework's vectorising map over the first axis of all arguments. `autocast` is
+    the dtype of the autocast that the region's function enters itself, or empty. `returned` names the
+    call's return value as a whole, with its containers, or is empty. `written` are the options that the
+    program passes explicitly although they have their default value. Adapters that write calls as loops
+    write a call of a `round` region as a loop of one iteration. `option` says what is wrong with an
+    option that recompute itself is given. A region with `contexts` runs in a context manager of the
+    program's own, and its rerun in another one.
     """
 
     name: str
@@ -187,15 +168,15 @@ class Region:
     kwargs: Mapping[str, Tree]
     gives: Tree
     body: tuple[Node, ...]
-    granularity: Granularity
+    granularity: OneOf["function", "module", "operation", "segment"]
     preserve_rng: bool
-    merge_adjacent: bool
-    block: OneOf["callable", "invalid"]
     where: Position
+    merge_adjacent: bool = False
+    block: OneOf["callable", "invalid"] = "callable"
     save: tuple[str, ...] = ()
     called: bool = True
     segment: Segment | None = None
-    signature: Signature = "plain"
+    signature: OneOf["plain", "keyword-only", "variadic", "undeclared"] = "plain"
     mapped: bool = False
     autocast: str = ""
     returned: str = ""
@@ -214,16 +195,12 @@ class Region:
 
     @cached_property  # emitters ask for it often, above all for nested regions
     def _captured(self) -> tuple[str, ...]:
-        known = set(leaves(self.takes)) | set(leaves(self.kwargs))
+        known = {*leaves(self.takes), *leaves(self.kwargs)}
         captured: dict[str, None] = {}
         for node in flat(self.body):
-            for name in node_reads(node):
-                if name not in known:
-                    captured.setdefault(name)
-            known |= set(node_makes(node))
-        for name in leaves(self.gives):
-            if name not in known:
-                captured.setdefault(name)
+            captured |= dict.fromkeys(name for name in node_reads(node) if name not in known)
+            known.update(node_makes(node))
+        captured |= dict.fromkeys(name for name in leaves(self.gives) if name not in known)
         return tuple(captured)
 
 
@@ -244,9 +221,8 @@ class Repeat:
     """Statements and calls of regions that the case writes once, for several iterations.
 
     In the names of `body`, `$i` stands for an iteration's number, one of `numbers`; what another name
-    stands for carries over from iteration to iteration. A region that is written inside a `repeat` is a
-    region of its own in each iteration; such iterations follow each other as if they were written out,
-    and are no `Repeat`.
+    stands for carries over to the next iteration. Iterations that define regions are written out, each
+    with a region of its own, and are no `Repeat`.
     """
 
     body: tuple[Node, ...]
@@ -293,11 +269,13 @@ class Procedure:
     (`backward`).
     """
 
-    kind: Procedures = "backward"
+    kind: Untrained | OneOf["train"] = "backward"
     steps: int = 1
     learning_rate: float = 0.0
-    between: Between = ""
-    after: After = ""
+    between: OneOf[
+        "", "reseed", "draw", "update", "thread", "switch", "autocast", "no-gradients"
+    ] = ""
+    after: OneOf["", "inference", "backward"] = ""
 
     @property
     def order(self) -> int:
@@ -307,11 +285,8 @@ class Procedure:
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """An error that the program must raise.
-
-    `type` is a built-in exception's name. `then` gives inputs (not tensors) new values for the good
-    run that must work afterwards; empty where no good run follows.
-    """
+    """An error that the program must raise, by the name of a built-in exception. `then` gives inputs new
+    values for the good run that must work afterwards; empty where no good run follows."""
 
     type: str
     then: Mapping[str, Scalar]
@@ -319,10 +294,8 @@ class ExpectedError:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """`|observed - expected| <= atol * magnitude + rtol * |expected|`.
-
-    See `conformance.judge.tolerance`. `magnitude` is the array's largest element, at least 1.
-    """
+    """`|observed - expected| <= atol * magnitude + rtol * |expected|`; `magnitude` is the array's
+    largest element, at least 1. See `conformance.judge.arrays`."""
 
     rtol: float
     atol: float
@@ -331,10 +304,7 @@ class Tolerance:
 @dataclass(frozen=True)
 class Law:
     """The law of growth that a case is a point of: a name in `conformance.language.laws`, and `at`, the
-    value of its variable.
-
-    `counts` is the operation whose executions the law describes; empty if it describes memory alone.
-    """
+    value of its variable. `counts` is the operation whose executions it describes, or empty."""
 
     name: str
     at: int
@@ -410,8 +380,9 @@ class Case:
 
     def statements(self) -> tuple[tuple[str, Statement], ...]:
         """All statements with the name of the innermost region around each (empty outside)."""
-        nodes = owned(self.program)
-        return tuple((region, node) for region, node in nodes if isinstance(node, Statement))
+        return tuple(
+            (name, node) for name, node in owned(self.program) if isinstance(node, Statement)
+        )
 
     def sources(self) -> frozenset[str]:
         """What the case draws random numbers from without naming it: `implicit` (the framework's
@@ -480,9 +451,7 @@ def chains(nodes: Iterable[Node]) -> tuple[tuple[FlatNode, ...], ...]:
 
 def _hands_on(before: FlatNode | None, node: Again) -> bool:
     """Whether `node` calls the same region as the node before it, on the result of that call."""
-    if before is None or isinstance(before, Statement):
-        return False
-    if isinstance(before, Region) and not before.called:
+    if not isinstance(before, Region | Again) or (isinstance(before, Region) and not before.called):
         return False
     name = before.name if isinstance(before, Region) else before.region
     single = isinstance(before.gives, Ref) and len(before.takes) == 1 and not before.kwargs
@@ -524,8 +493,8 @@ def node_reads(node: FlatNode) -> tuple[str, ...]:
         return node.names()
     if isinstance(node, Region) and not node.called:
         return node.captured()
-    given = leaves(node.takes) + leaves(node.kwargs)
-    return given + (node.captured() if isinstance(node, Region) else ())
+    captured = node.captured() if isinstance(node, Region) else ()
+    return (*leaves(node.takes), *leaves(node.kwargs), *captured)
 
 
 def node_makes(node: FlatNode) -> tuple[str, ...]:

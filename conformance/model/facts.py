@@ -195,17 +195,6 @@ class Unoffered(_Fact, frozen=True, tag="unoffered"):
         return f"{verb} {self.why}"
 
 
+_Counted = Count | Inert | Bytes | States
 #: Any of these facts.
-Fact = (
-    Count
-    | Inert
-    | Bytes
-    | States
-    | Difference
-    | Sampling
-    | Calls
-    | State
-    | Growth
-    | Raised
-    | Unoffered
-)
+Fact = _Counted | Difference | Sampling | Calls | State | Growth | Raised | Unoffered

@@ -30,28 +30,16 @@ class Leaf:
 if TYPE_CHECKING:
     #: An output as it came back: tensors as `Leaf`, containers as they were (`tuple`, `list`, `dict`),
     #: `None`, bools, numbers and strings as themselves, anything else as the name of its type.
-    Tree = (
-        Leaf
-        | None
-        | bool
-        | int
-        | float
-        | str
-        | tuple["Tree", ...]
-        | list["Tree"]
-        | dict[str, "Tree"]
-    )
+    Scalar = None | bool | int | float | str
+    Tree = Leaf | Scalar | tuple["Tree", ...] | list["Tree"] | dict[str, "Tree"]
 else:
     # JSON does not keep a tuple and a list apart: for msgspec, an output is read by `results.codec`.
     Tree = object
 
 
 class Execution(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """How often something ran in a phase.
-
-    `statement` is the label of a statement, or empty for the region as a whole; `region` is empty
-    for statements outside any region.
-    """
+    """How often something ran in a phase. `statement` is a statement's label, or empty for the region as
+    a whole; `region` is empty for statements outside any region."""
 
     region: str
     statement: str
@@ -89,17 +77,16 @@ class RandomState(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a program's procedure.
+    """One run of a program's procedure. What an adapter could not observe is `None`, and
+    `Observation.unobserved` says why.
 
     `losses` has one number per step; `gradients` are those of the last step; `again` those of a
-    second backward (`second_backward`) or of the second order (`second_order`). `generators` are
-    random numbers drawn after the run from each generator that the program uses: `implicit` (the
-    framework's), `numpy`, `python`, and explicit ones by name. `retained` are the bytes of tensors held
-    between the end of forward and the start of backward beyond inputs, parameters and outputs,
-    `random_state` is the random state held at that time, and `peak` the most bytes of tensors held at
-    any time after the start of forward, beyond those held at that start. `held` and `alive` are bytes
-    and live tensors after each of several runs, with the garbage collector off. What an adapter could
-    not observe is `None`, and `Observation.unobserved` says why.
+    second backward or of the second order. `generators` are random numbers drawn after the run from
+    each generator that the program uses: `implicit` (the framework's), `numpy`, `python`, and explicit
+    ones by name. `retained` are the bytes of tensors held between forward and backward beyond inputs,
+    parameters and outputs, `random_state` is the random state held then, and `peak` the most bytes of
+    tensors held at any time beyond those held at the start of forward. `held` and `alive` are bytes and
+    live tensors after each of several runs, with the garbage collector off.
     """
 
     outputs: Tree = None
@@ -126,11 +113,8 @@ RESOLUTION = 256 * 1024
 
 @dataclass(frozen=True)
 class Observation:
-    """The plain run and the recomputed one, and for each check how it was observed or why not.
-
-    `resolution` is the bytes below which the observer cannot tell what is retained: 0 where it sees
-    every tensor.
-    """
+    """The plain run and the recomputed one, and for each check how it was observed or why not. The
+    observer cannot resolve retained bytes below `resolution`: 0 where it sees every tensor."""
 
     plain: Run
     recomputed: Run
@@ -158,12 +142,11 @@ class Allowed:
 class ExpectedMemory:
     """Bytes that the reference counts between forward and backward.
 
-    `plain` and `recomputed` are (least, most) over what implementations may legitimately save;
-    `drop` is the least that recomputing must free. `unit` is the largest single activation. `peaks`
-    are the most bytes held at any time, plain and recomputed, where gradients are taken one
-    statement after the other and freed as soon as they can be. `states` are the copies of random state
-    that may be kept: one for each call of an outermost region that preserves it, or for each
-    operation in it that draws.
+    `plain` and `recomputed` are (least, most) over what implementations may legitimately save; `drop`
+    is the least that recomputing must free, `unit` the largest single activation. `peaks` are the most
+    bytes held at any time, plain and recomputed, where gradients are freed as soon as they can be.
+    `states` are the copies of random state that may be kept: one for each call of an outermost region
+    that preserves it, or for each operation in it that draws.
     """
 
     plain: tuple[int, int]
@@ -176,12 +159,9 @@ class ExpectedMemory:
 
 @dataclass(frozen=True)
 class Expected:
-    """What the reference expects of a case under one discipline. Arrays are float64 (int64, bool).
-
-    `outputs`, `losses`, `gradients`, `again`, `parameters` and `state` are `None` if the case draws
-    random numbers and no samples were given; then only the plain run can serve as control.
-    `executions` is keyed by (region, statement label or "", phase).
-    """
+    """What the reference expects of a case under one discipline. Arrays are float64 (int64, bool), and
+    `None` if the case draws random numbers and no samples were given: only the plain run can serve as
+    control then. `executions` is keyed by (region, statement label or "", phase)."""
 
     outputs: Tree | None
     losses: tuple[float, ...] | None

@@ -20,14 +20,13 @@ class Site(NamedTuple):
     """What a line of a program does: an entry of the source map.
 
     `statement`: computes one statement of the case, named `label`, in `region` (empty outside).
-    `region`: the `def` of a region's function, or of its layer's `forward`; `region` names it.
-    `layer`: makes a layer (module) of the framework, each of whose calls computes the statement, or the
-    region if `label` is empty. The observer counts the calls of the layer.
+    `region`: the `def` of a region's function, or of its layer's `forward`.
+    `layer`: makes a layer of the framework, each of whose calls, which the observer counts, computes
+    the statement, or the region if `label` is empty.
     `phase`: a line of `run`; `label` is `forward` or `backward`, the phase that starts there.
     `gradient`: a line of `run` that calls for the value and the gradients at once. An error that passes
     it, and no line of `phase` below it, is raised in backward.
-    `path` is the function it belongs to: `plain`, `recomputed` or `run`; `both` if the first two share
-    the line.
+    `path`: the function it belongs to, `plain`, `recomputed` or `run`; `both` for the first two.
     """
 
     kind: SiteKind
@@ -45,13 +44,11 @@ class Site(NamedTuple):
 class Program:
     """A program for one case and variant, as the worker needs it. It holds no expected results.
 
-    `file` is the absolute path of the written file; `text` its content; `lines` the source map, by line
-    number (from 1, every line of a statement that spans several). `random` says whether the case draws
-    random numbers, `sources` from which implicit generators (`implicit`, `numpy`, `python`), `release`
-    how often the procedure is repeated to find leaks, `keeps` whether the outputs of these runs are kept
-    until the last is over, `then` are the arguments of the good run after an expected error (`None` if
-    no error is expected), `procedure` is the kind of procedure. `seeded` says whether the program seeds
-    the framework's generator. `notes` are words from the adapter's emitter to its observer.
+    `file` is the absolute path of the written file, `lines` the source map by line number (from 1,
+    every line of a statement that spans several). `then` are the arguments of the good run after an
+    expected error (`None` if no error is expected). `notes` are words from the adapter's emitter to its
+    observer. The other fields are as in the case: the kind of its `procedure`, whether it draws `random`
+    numbers, and from which implicit `sources`.
     """
 
     case: str
@@ -75,16 +72,14 @@ class Program:
         return tuple(dict.fromkeys(matching))
 
     def inner_regions(self, path: str) -> dict[str, list[str]]:
-        """For each region of a function (`plain` or `recomputed`), the names of the regions directly
-        inside it: defined there, or called there and defined for both functions. Of those that are not
-        defined for both, outer ones come first."""
+        """For each region of a function (`plain` or `recomputed`), outer ones first, the names of those
+        directly inside it: defined there, or called there and defined for both functions."""
         inner: dict[str, list[str]] = {}
         tree = ast.parse(self.text)
 
         def region(node: ast.AST) -> str:
             site = self.lines.get(node.lineno) if isinstance(node, ast.FunctionDef) else None
-            own = site is not None and site.kind == "region" and site.serves(path)
-            return site.region if site is not None and own else ""
+            return site.region if site and site.kind == "region" and site.serves(path) else ""
 
         shared = {
             node.name: region(node) for node in tree.body if isinstance(node, ast.FunctionDef)

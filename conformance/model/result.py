@@ -22,8 +22,8 @@ STAGES = ("import", "emitting", "observing", "judging")
 class Header:
     """Who ran, what, and on what.
 
-    `variants` are full ids (`torch/reentrant`), each with its discipline in `disciplines`.
-    `versions` names Python, NumPy, the operating system (`platform`) and the framework's packages.
+    `variants` are full ids (`torch/reentrant`), each with its discipline in `disciplines`. `versions`
+    names Python, NumPy, the operating system (`platform`) and the framework's packages.
     `cases` is `cases_hash` of the whole set of cases that was loaded; `selection` is the options that
     chose among them, and is empty where all ran. `started` is ISO 8601 in UTC.
     `implementation` names a user's own function that was put in the framework's place, or is empty.

@@ -1,8 +1,5 @@
 """The worker processes of an adapter: started, given one program at a time, replaced when they die.
 
-Variants with the same environment share a process, but for those that ask for their own; most adapters
-have one.
-
 `conformance.observe.process` runs the process and watches its time limits; this module turns each way
 in which a request can end into an outcome. Nothing that the worker raises arrives here as an
 exception: a framework's own exception types cannot be unpickled where no framework is imported.
@@ -21,17 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from conformance.drivers.adapter import Adapter
+from conformance.drivers.implementation import Described, adapt, by_signature
 from conformance.errors import BrokenAdapterError
 from conformance.model.observation import Observation
 from conformance.model.program import Program
-from conformance.observe.output import Output
-from conformance.observe.process import Answered, Died, Late, Process
+from conformance.observe.process import Answered, Died, Late, Output, Process
 from conformance.observe.worker import entry
 from conformance.observe.worker.serve import Broken as Broken  # one of the outcomes
-from conformance.observe.worker.surroundings import Spoilt
 from conformance.writing import check_full
 
-#: Seconds that importing a framework and warming it up may take.
+#: Seconds that importing a framework and warming up a variant may take.
 IMPORT_LIMIT = 300.0
 #: Seconds that an idle worker may take to read a request. It takes no time, unless the program before
 #: has left the worker blocked; the limit allows for a machine that swaps.
@@ -66,9 +62,7 @@ class TimedOut:
 
 @dataclass(frozen=True)
 class Stuck:
-    """The worker did not start on the request within `seconds` and was replaced. `before` names its
-    previous task.
-    """
+    """The worker did not start on the request within `seconds`. `before` names its previous task."""
 
     seconds: float
     before: str
@@ -80,10 +74,10 @@ _FAILURES = (Crashed, TimedOut, Stuck, Broken)
 
 
 class Pool:
-    """The worker processes of one adapter, as many as its variants ask for.
+    """The worker processes of one adapter. Variants with the same environment share one, but for those
+    that ask for their own.
 
-    Use as a context manager, or `close` it. `log` is the file that takes what the framework prints;
-    it is appended to.
+    Use as a context manager, or `close` it. What the framework prints is appended to the file `log`.
     """
 
     def __init__(self, adapter: Adapter, log: Path) -> None:
@@ -102,12 +96,9 @@ class Pool:
 
         Raises `BrokenAdapterError` where the framework cannot be imported or does not warm up.
         """
-        by_worker: dict[_Worker, list[str]] = {}
-        for variant in variants:
-            by_worker.setdefault(self._worker(variant), []).append(variant)
         versions: dict[str, str] = {}
-        for worker, names in by_worker.items():
-            versions |= worker.describe(names)
+        for variant in variants:
+            versions |= self._worker(variant).describe(variant)
         return versions
 
     def signature(self, variant: str, function: str) -> Signature | None:
@@ -129,21 +120,15 @@ class Pool:
         """
         return self._worker(program.variant).observe(program)
 
-    def restart(self) -> None:
-        """Stop the workers: each variant's next program runs in a fresh process, beside no other one."""
-        self.close()
-
     def close(self) -> None:
-        """Stop the workers and remove their folders."""
+        """Stop the workers and remove their folders. What comes after has new ones."""
         for worker in self._workers.values():
             worker.close()
 
     def _worker(self, variant: str) -> _Worker:
-        model = self.adapter.model.variants.get(variant)
-        own = {} if model is None else model.environment
-        environment = self.adapter.model.environment | own
-        alone = model is not None and model.own_process
-        key = frozenset(environment.items()), variant if alone else ""
+        model = self.adapter.model.variants[variant]
+        environment = self.adapter.model.environment | model.environment
+        key = frozenset(environment.items()), variant if model.own_process else ""
         if key not in self._workers:
             self._workers[key] = _Worker(self.adapter, environment, self.log)
         return self._workers[key]
@@ -162,20 +147,18 @@ class _Worker:
         #: The case and variant of the program that the present worker has run last.
         self._last = ""
 
-    def describe(self, variants: Sequence[str]) -> Mapping[str, str]:
-        """As `Pool.describe`, of the worker's own variants."""
-        outcome = self._warm_up(variants)
+    def describe(self, variant: str) -> Mapping[str, str]:
+        outcome = self._warm_up(variant)
         if isinstance(outcome, _FAILURES):
             raise self._startup_error(outcome)
         return dict(outcome)
 
-    def _warm_up(self, variants: Sequence[str]) -> Any | Failure:
-        """Import the framework and warm up the variants: the versions, as `describe`, or a failure."""
-        packages = list(self.adapter.model.packages)
-        arguments = (str(self.adapter.folder), list(variants), packages)
+    def _warm_up(self, variant: str) -> Any | Failure:
+        """Import the framework and warm up the variant: the versions, as `describe`, or a failure."""
+        arguments = (str(self.adapter.folder), variant, list(self.adapter.model.packages))
         outcome = self._call(entry.describe, arguments, IMPORT_LIMIT)
         if not isinstance(outcome, _FAILURES):
-            self._warm |= set(variants)
+            self._warm.add(variant)
         return outcome
 
     def _startup_error(self, outcome: Failure) -> BrokenAdapterError:
@@ -197,7 +180,6 @@ class _Worker:
         )
 
     def signature(self, function: str) -> Signature | None:
-        """The signature of `package.module:function`, as `Pool.signature` gives it."""
         answer = self._call(entry.signature, (function,), IMPORT_LIMIT)
         if isinstance(answer, _FAILURES):
             problem = answer.message if isinstance(answer, Broken) else "its process died"
@@ -209,10 +191,9 @@ class _Worker:
         return answer if isinstance(answer, Signature) else None
 
     def ready(self, variant: str) -> Stuck | Broken | None:
-        """As `Pool.ready`."""
         if variant in self._warm:
             return None
-        outcome = self._warm_up([variant])
+        outcome = self._warm_up(variant)
         if isinstance(outcome, Stuck):
             return outcome
         if isinstance(outcome, _FAILURES):
@@ -221,33 +202,30 @@ class _Worker:
         return None
 
     def observe(self, program: Program) -> Outcome:
-        """As `Pool.observe`."""
-        model = self.adapter.model.variants.get(program.variant)
-        if model is not None and 0 < model.renew_after <= self._ran:
+        model = self.adapter.model.variants[program.variant]
+        if 0 < model.renew_after <= self._ran:
             self.close()
         unready = self.ready(program.variant)
         if unready is not None:
             return unready
         self._ran += 1
-        limit = self.adapter.model.time_limit
-        outcome = self._call(entry.observe_and_restore, (str(self.adapter.folder), program), limit)
+        arguments, limit = (str(self.adapter.folder), program), self.adapter.model.time_limit
+        outcome = self._call(entry.observe_and_restore, arguments, limit)
         self._last = f"{program.case} on {program.adapter}/{program.variant}"
         if isinstance(outcome, _FAILURES):
             return outcome
-        spoilt = isinstance(outcome, Spoilt)
-        observation = outcome.answer if isinstance(outcome, Spoilt) else outcome
+        observation, unrestored = outcome
         if not isinstance(observation, Observation):
             kind = type(observation).__name__
             return Broken(f"the observer returned a {kind}, not an Observation", "")
         raised = observation.plain.error is not None or observation.recomputed.error is not None
-        renewed = raised and model is not None and model.renew_after_error
         # After an error the framework may be in a state in which no further program works.
-        if spoilt or renewed or observation.recomputed.good_run_after_error is False:
+        renewed = raised and model.renew_after_error
+        if unrestored or renewed or observation.recomputed.good_run_after_error is False:
             self.close()
         return Finished(observation)
 
     def close(self) -> None:
-        """Stop the worker and remove its folder."""
         if self._process is not None:
             self._process.close()
             self._process = None
@@ -261,55 +239,67 @@ class _Worker:
             # NumPy comes with the process, before its preparation can set anything.
             for name in _THREADS & set(self.environment):
                 os.environ.setdefault(name, self.environment[name])
-            self._process = Process(
-                self.adapter.name,
-                entry.start,
-                (
-                    dict(self.environment),
-                    int(model.memory_limit * _GIB),
-                    () if own is None else own.path,
-                ),
-                Output(self.log),
-            )
+            memory, path = int(model.memory_limit * _GIB), () if own is None else own.path
+            arguments = (dict(self.environment), memory, path)
+            self._process = Process(self.adapter.name, entry.start, arguments, Output(self.log))
         return self._process
 
     def _call(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...], limit: float
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        limit: float,
+        *,
+        is_retry: bool = False,
     ) -> Any | Failure:
         """What the function returned in the worker, or how it failed."""
-        request = pickle.dumps((function, arguments))
-        for is_retry in (False, True):
-            # A new process starts Python and imports NumPy before it reads a request.
-            receive_limit = RECEIVE_LIMIT if self._process is not None else IMPORT_LIMIT
-            try:
-                reply = self._running().ask(request, receive_limit, limit)
-            except OSError as error:
-                check_full(error, Path(tempfile.gettempdir()))
-                return Broken(f"the worker process does not start: {error}", "")
-            match reply:
-                case Answered(answer):
-                    return _unpickled(answer)
-                case Late(received):
-                    before = self._last
-                    self.close()
-                    return TimedOut(limit) if received else Stuck(receive_limit, before)
-                case Died(code, printed, received):
-                    self.close()
-                    log = printed.decode("utf-8", "replace").strip()[-_LOG_TAIL:]
-                    if received:
-                        return Crashed(_ending(code), log)
-                    # It died between two programs: neither is to blame, so this one is run once more.
-                    if is_retry:
-                        problem = f"it ended with {_ending(code)}"
-                        return Broken(f"the worker process does not start: {problem}", log)
-        raise AssertionError("unreachable")
+        # A new process starts Python and imports NumPy before it reads a request.
+        receive_limit = RECEIVE_LIMIT if self._process is not None else IMPORT_LIMIT
+        try:
+            reply = self._running().ask(pickle.dumps((function, arguments)), receive_limit, limit)
+        except OSError as error:
+            check_full(error, Path(tempfile.gettempdir()))
+            return Broken(f"the worker process does not start: {error}", "")
+        match reply:
+            case Answered(answer):
+                try:
+                    return pickle.loads(answer)
+                except Exception as error:
+                    return Broken(f"the observer's answer cannot be read: {error!r}", "")
+            case Late(received):
+                stuck = Stuck(receive_limit, self._last)
+                self.close()
+                return TimedOut(limit) if received else stuck
+            case Died(code, printed, received):
+                self.close()
+                log = printed.decode("utf-8", "replace").strip()[-_LOG_TAIL:]
+                if received:
+                    return Crashed(_ending(code), log)
+                # It died between two programs: neither is to blame, so this one is run once more.
+                if not is_retry:
+                    return self._call(function, arguments, limit, is_retry=True)
+                problem = f"it ended with {_ending(code)}"
+                return Broken(f"the worker process does not start: {problem}", log)
 
 
-def _unpickled(answer: bytes) -> Any:
-    try:
-        return pickle.loads(answer)
-    except Exception as error:
-        return Broken(f"the observer's answer cannot be read: {error!r}", "")
+def completed(adapter: Adapter, described: Described) -> Described:
+    """The description of somebody's own recompute with what its signature says of its options.
+
+    It stays as it is where the signature cannot be read: a run says why the import failed. Raises
+    `ImplementationError` where the function cannot be called as it is described.
+    """
+    own = adapt(adapter, described)
+    with (
+        tempfile.TemporaryDirectory(prefix="conformance-signature-") as folder,
+        Pool(own, Path(folder) / "log.txt") as pool,
+    ):
+        variant = own.variants[0].name
+        try:
+            pool.describe([variant])  # what a function imports may come with the adapter
+            signature = pool.signature(variant, described.model.function)
+        except BrokenAdapterError:
+            return described
+    return described if signature is None else by_signature(adapter, described, signature)
 
 
 def _ending(code: int) -> str:

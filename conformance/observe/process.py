@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conformance.observe.output import Output
 from conformance.observe.worker.serve import PREFIX, RECEIVED, framed, serve
 
 #: Seconds after which it is checked whether the process still runs, where no pipe becomes ready.
@@ -35,8 +34,52 @@ _POLL = 0.5
 #: Seconds that a process has to end: by itself when its requests are over, and after it was killed.
 _ENDING = 3.0
 _CHUNK = 1 << 16
-#: Kills a process group, a process and a folder when its input ends, unless a line comes before that.
+#: Bytes that are kept of the beginning of what one program prints, and as many of its end.
+KEPT = 64 * 1024
+#: Kills a process group, a process and a folder when its input ends, unless a line comes before that: a
+#: shell runs it in case this process dies without having done so.
 _WARDEN = 'read _ && exit; kill -s KILL -- "-$1"; kill -s KILL "$1"; rm -rf -- "$2"'
+
+
+class Output:
+    """Takes what is printed and appends it to a log, up to a limit for each program.
+
+    The beginning is written as it comes, the end by `finish`. A log that cannot be written is not an
+    error, since no result depends on it.
+    """
+
+    def __init__(self, log: Path, kept: int = KEPT) -> None:
+        self.log, self.kept = log, kept
+        self._start()
+        self._append(b"")  # an empty log says that nothing was printed
+
+    def _start(self) -> None:
+        self._head, self._tail, self._received = b"", b"", 0
+
+    def take(self, data: bytes) -> None:
+        """Add more of what one program prints."""
+        self._received += len(data)
+        first = data[: self.kept - len(self._head)]
+        if first:
+            self._head += first
+            self._append(first)
+        if len(first) < len(data):
+            self._tail = (self._tail + data[len(first) :])[-self.kept :]
+
+    def finish(self) -> bytes:
+        """Write the end of one program's output. Returns the part of the output that was kept."""
+        left_out = self._received - len(self._head) - len(self._tail)
+        note = f"\n[{left_out:,} bytes of output left out here]\n".encode() if left_out else b""
+        self._append(note + self._tail)
+        kept = self._head + note + self._tail
+        self._start()
+        return kept
+
+    def _append(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            with self.log.open("ab") as file:
+                file.write(data)
 
 
 @dataclass(frozen=True)
@@ -57,9 +100,7 @@ class Died:
 
 @dataclass(frozen=True)
 class Late:
-    """The process did not answer in time or, if not `received`, did not read the request. It was
-    killed.
-    """
+    """The process did not answer in time or, if not `received`, did not read the request."""
 
     received: bool
 
@@ -95,7 +136,14 @@ class Process:
         )
         self._process.start()
         try:
-            self._warden = _warden(self.pid, self.folder)
+            self._warden = subprocess.Popen(
+                ["/bin/sh", "-c", _WARDEN, "sh", str(self.pid), self.folder],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a signal to this process's group spares the warden
+                cwd="/",
+            )
         except OSError:
             self._kill()
             raise
@@ -113,29 +161,8 @@ class Process:
 
     def ask(self, request: bytes, receive_limit: float, limit: float) -> Answered | Died | Late:
         """Send a request and wait for its answer: at most `receive_limit` seconds until the process has
-        read the request, and from then on at most `limit` seconds.
-        """
+        read the request, and from then on at most `limit` seconds."""
         self._busy = True
-        reply = self._ask(request, receive_limit, limit)
-        self._busy = not isinstance(reply, Answered)
-        return reply
-
-    def close(self) -> None:
-        """End the process and what it has started, and remove its folder."""
-        if self not in _open:
-            return
-        _open.discard(self)
-        self._requests.close()  # the process ends when there are no more requests
-        if not self._busy:
-            self._ends_within(_ENDING)
-        self._kill()
-        self._finish_output()
-        for end in (self._answers, self._printed):
-            end.close()
-        _dismiss(self._warden)
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _ask(self, request: bytes, receive_limit: float, limit: float) -> Answered | Died | Late:
         rest = memoryview(framed(request))
         received = False
         end = time.monotonic() + receive_limit
@@ -154,15 +181,31 @@ class Process:
                 message = self._next_message()
             if message is not None:
                 self._finish_output()  # it was printed before the answer
+                self._busy = False
                 return Answered(message)
             if exited:
                 self._kill()
                 return Died(self._process.exitcode or 0, self._finish_output(), received)
 
+    def close(self) -> None:
+        """End the process and what it has started, and remove its folder."""
+        if self not in _open:
+            return
+        _open.discard(self)
+        self._requests.close()  # the process ends when there are no more requests
+        if not self._busy:
+            self._await_end(_ENDING)
+        self._kill()
+        self._finish_output()
+        for end in (self._answers, self._printed):
+            end.close()
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            self._warden.communicate(b"\n", timeout=_ENDING)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def _exchange(self, rest: memoryview, seconds: float) -> memoryview:
-        """Send and read what is possible without blocking, after waiting at most `seconds` for a pipe to
-        become ready. `rest` is what is to be sent; returns what of it remains.
-        """
+        """Wait at most `seconds` for a pipe to become ready, then send and read what is possible without
+        blocking. `rest` is what is to be sent; returns what of it remains."""
         waiting = select.poll()
         for end in (self._answers, self._printed):
             waiting.register(end.fileno(), select.POLLIN)
@@ -177,13 +220,11 @@ class Process:
                 rest = rest[os.write(self._requests.fileno(), rest) :]
         closed = select.POLLHUP | select.POLLERR
         if ready and all(e & closed and not e & select.POLLIN for _, e in ready):
-            self._ends_within(seconds)  # or poll would come back at once, again and again
+            self._await_end(seconds)  # or poll would come back at once, again and again
         return rest
 
     def _next_message(self) -> bytes | None:
         """The next message of the process that has arrived whole; `None` where none has."""
-        if len(self._unread) < PREFIX:
-            return None
         end = PREFIX + int.from_bytes(self._unread[:PREFIX], "big")
         if len(self._unread) < end:
             return None
@@ -192,13 +233,8 @@ class Process:
         return message
 
     def _collect_output(self, most: int = 1 << 26) -> None:
-        """Collect the output printed so far: about `most` bytes at most, since a process may print
-        without end.
-        """
-        while most > 0:
-            data = self._read(self._printed.fileno())
-            if not data:
-                return
+        """Collect the output so far: about `most` bytes, since a process may print without end."""
+        while most > 0 and (data := self._read(self._printed.fileno())):
             most -= len(data)
             self.output.take(data)
 
@@ -214,22 +250,18 @@ class Process:
         except BlockingIOError:
             return b""
 
-    def _ends_within(self, seconds: float) -> bool:
-        """Wait for the process to end. Returns whether it did within so many seconds."""
+    def _await_end(self, seconds: float) -> None:
+        """Wait for the process to end, for so many seconds at most."""
         end = time.monotonic() + seconds
-        while self._process.exitcode is None:
-            if time.monotonic() > end:
-                return False
+        while self._process.exitcode is None and time.monotonic() <= end:
             time.sleep(0.005)
-        return True
 
     def _kill(self) -> None:
         """Kill the process and what it has started."""
-        for kill in (os.killpg, os.kill):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                if kill is os.killpg or self._process.exitcode is None:
-                    kill(self.pid, signal.SIGKILL)
-        self._ends_within(_ENDING)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.kill()
+        self._await_end(_ENDING)
 
 
 #: Processes that have been started and not closed.
@@ -242,20 +274,3 @@ def _close_all() -> None:
     for process in list(_open):
         process._busy = True  # whatever it does, it is not waited for
         process.close()
-
-
-def _warden(pid: int, folder: str) -> subprocess.Popen[bytes]:
-    """Start a shell that kills the worker if this process dies without doing so."""
-    return subprocess.Popen(
-        ["/bin/sh", "-c", _WARDEN, "sh", str(pid), folder],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # what ends this process by a signal to its group spares the warden
-        cwd=Path("/"),
-    )
-
-
-def _dismiss(warden: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        warden.communicate(b"\n", timeout=_ENDING)

@@ -5,12 +5,9 @@
 | `tape` | tensors, operations, gradients and regions; programs get a copy of it |
 | `interpreter`, `dataflow` | a case run once: its values, and what made and read each tensor |
 | `assumptions` | what an implementation may choose to save for backward |
-| `disciplines` | reruns in one backward pass |
-| `executions` | the allowed counts of a whole procedure |
+| `executions` | the allowed counts of a whole procedure, and reruns in one backward pass |
 | `memory` | bytes kept and held |
 | `expected` | all of it for one case: `expect`, `check_printed` |
-| `fates` | for each statement, whether it runs again and whether its result is kept |
-| `shapes` | refuses a case whose tensors do not fit its operations |
 
 Imports `language` and what that imports. `tape` imports NumPy alone.
 """

@@ -26,7 +26,7 @@ COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 
 @dataclass(frozen=True)
 class Assumption:
-    """One consistent way to compute the gradients of a case.
+    """One consistent way to compute the gradients of a case, whose `dataflow` it is about.
 
     `alternatives` has, for an operation whose gradient can be written in several ways, the index into
     what `OPERATIONS` lists under `needs`. `declared` are the residuals that the variant declares for
@@ -38,6 +38,7 @@ class Assumption:
     `mask_kept`: a policy that keeps the results of an operation keeps its mask, too.
     """
 
+    dataflow: Dataflow
     alternatives: Mapping[str, int]
     declared: Mapping[str, str]
     active: frozenset[int]
@@ -55,34 +56,32 @@ class Assumption:
         """The declarations about all regions, `residuals: {region: …}`: words of `REGION_RESIDUALS`."""
         return region_words(self.declared)
 
-    def residuals(self, dataflow: Dataflow, step: Step) -> frozenset[str]:
+    def residuals(self, step: Step) -> frozenset[str]:
         """The words for what the gradients of a step read; none where no gradient flows through it."""
-        words = self._residuals.get(step)
-        if words is None:
-            words = self._residuals[step] = self._words(dataflow, step)
-        return words
+        if step not in self._residuals:
+            op = step.statement.op
+            words: set[str] = set()
+            for name in self.dataflow.differentiable(step, self.active):
+                needs = OPERATIONS[op].needs[name]
+                words |= needs[min(self.alternatives.get(op, 0), len(needs) - 1)]
+                if op in self.declared:
+                    words = set(self.declared[op].split())
+            self._residuals[step] = frozenset(words)
+        return self._residuals[step]
 
-    def _words(self, dataflow: Dataflow, step: Step) -> frozenset[str]:
-        op = step.statement.op
-        names = dataflow.differentiable(step, self.active)
-        if not names:
-            return frozenset()
-        if op in self.declared:
-            return _split(self.declared[op])
-        words: set[str] = set()
-        for name in names:
-            needs = OPERATIONS[op].needs[name]
-            words |= needs[min(self.alternatives.get(op, 0), len(needs) - 1)]
-        return frozenset(words)
+    def read(self, step: Step) -> list[int]:
+        """The numbers of the tensors that the gradients of a step read."""
+        return [number for word in self.residuals(step) for number in step.named(word)]
+
+    def runs_plainly(self, call: Call) -> bool:
+        """Whether the variant does not recompute a call: it is the last segment of a sequence."""
+        segment = call.region.segment
+        return "last" in self.regions and segment is not None and segment.last
 
 
 def region_words(declared: Mapping[str, str]) -> frozenset[str]:
     """What a variant declares of regions as a whole: words of `REGION_RESIDUALS`."""
-    return _split(declared.get("region", ""))
-
-
-def _split(words: str) -> frozenset[str]:
-    return frozenset(words.replace(",", " ").split())
+    return frozenset(declared.get("region", "").split())
 
 
 def assumptions(
@@ -96,9 +95,9 @@ def assumptions(
     """
     used = sorted({step.statement.op for step in dataflow.steps})
     ways: dict[str, range] = {}
-    for op in used:
+    for op in used if alternatives else ():
         count = max((len(sets) for sets in OPERATIONS[op].needs.values()), default=1)
-        if alternatives and count > 1 and op not in declared:
+        if count > 1 and op not in declared:
             ways[op] = range(count)
     asking = [array.name for array in case.arrays if array.gradient]
     pairs = {(frozenset(asking), frozenset(case.wrt))}
@@ -113,37 +112,9 @@ def assumptions(
             itertools.product(*ways.values()), masks, (True, False) if merged else (False,)
         ):
             chosen = dict(zip(ways, indices, strict=True))
-            made = Assumption(chosen, declared, active, differentiated, alone, to_end)
+            made = Assumption(dataflow, chosen, declared, active, differentiated, alone, to_end)
             yield made
             if "cheap" in made.regions:
                 yield replace(made, through=True)
-            if len(masks) > 1 and any(map(is_kept, dataflow.steps)):
+            if len(masks) > 1 and any(step.kept for step in dataflow.steps):
                 yield replace(made, mask_kept=False)
-
-
-def is_kept(step: Step) -> bool:
-    """Whether the policy of the region around a step keeps its results."""
-    return step.call is not None and step.call.region.saves(step.statement)
-
-
-def kept_by_policy(call: Call) -> frozenset[int]:
-    """The tensors made in a call, outside of inner regions, that the policy of its region keeps."""
-    return frozenset(
-        n for step in call.body if isinstance(step, Step) and is_kept(step) for n in step.results
-    )
-
-
-def runs_plainly(call: Call, assumption: Assumption) -> bool:
-    """Whether the variant does not recompute a call: it is the last segment of a sequence."""
-    if "last" not in assumption.regions:
-        return False
-    segment = call.region.segment
-    return segment is not None and segment.last
-
-
-def merged_into(dataflow: Dataflow, call: Call) -> list[Call]:
-    """The calls that take the results of a call with `merge_adjacent`, which are not kept for them."""
-    if not call.region.merge_adjacent:
-        return []
-    made = set(call.gives)
-    return [c for c in dataflow.calls() if c.parent is call.parent and made & set(c.taken)]

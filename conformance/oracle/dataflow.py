@@ -15,6 +15,9 @@ from conformance.language.operations import OPERATIONS
 from conformance.model.case import Region, Statement
 from conformance.oracle import tape
 
+#: The name of a region (empty outside of regions), and the label of a statement (empty for the region).
+Key = tuple[str, str]
+
 
 @dataclass(frozen=True)
 class TensorInfo:
@@ -53,6 +56,11 @@ class Call:
     body: list[Step | Call] = field(default_factory=list)
 
     @property
+    def key(self) -> Key:
+        """The region's name, and no label."""
+        return (self.region.name, "")
+
+    @property
     def chain(self) -> tuple[Call, ...]:
         """The calls around it and itself, the outermost first."""
         return (*(self.parent.chain if self.parent else ()), self)
@@ -60,12 +68,18 @@ class Call:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """Every step in it, those of inner regions included."""
-        return tuple(_steps(self.body))
+        return _steps(self.body)
 
     @cached_property
     def made(self) -> frozenset[int]:
         """The tensors that its steps made."""
         return frozenset(n for step in self.steps for n in step.results)
+
+    @cached_property
+    def kept(self) -> frozenset[int]:
+        """The tensors made in it, outside of inner regions, that the policy of its region keeps."""
+        kept = (item for item in self.body if isinstance(item, Step) and item.kept)
+        return frozenset(n for step in kept for n in step.results)
 
     @cached_property
     def read(self) -> frozenset[int]:
@@ -92,9 +106,14 @@ class Step:
         return self.call.chain if self.call else ()
 
     @property
-    def key(self) -> tuple[str, str]:
-        """The region's name (empty outside of regions) and the statement's label, as in results."""
+    def key(self) -> Key:
+        """The region's name and the statement's label."""
         return (self.call.region.name if self.call else "", self.statement.label)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the policy of the region around it keeps its results."""
+        return self.call is not None and self.call.region.saves(self.statement)
 
     def named(self, word: str) -> tuple[int, ...]:
         """The numbers of the tensors that a residual's word stands for; none for a mask."""
@@ -122,18 +141,36 @@ class Dataflow:
         self.loss: int | None = None
         self.second_loss: int | None = None
 
+    # What follows is to be asked for once the forward pass is over.
+
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Every step, in the order of the forward pass; to be asked for once that is over."""
-        return tuple(_steps(self.body))
+        """Every step, in the order of the forward pass."""
+        return _steps(self.body)
 
-    def calls(self, items: Iterable[Step | Call] | None = None) -> Iterator[Call]:
-        """Every call of a region (in `items`, else in the program), an outer one before its inner
-        ones."""
-        for item in self.body if items is None else items:
-            if isinstance(item, Call):
-                yield item
-                yield from self.calls(item.body)
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of a region, an outer one before its inner ones."""
+        return tuple(item for item in walk(self.body) if isinstance(item, Call))
+
+    @cached_property
+    def items(self) -> tuple[Step | Call, ...]:
+        """Every step, then every call."""
+        return (*self.steps, *self.calls)
+
+    @cached_property
+    def passed(self) -> frozenset[int]:
+        """The tensors made in one outermost region that a statement in another one reads."""
+        home = {n: step.chain[0] for step in self.steps if step.chain for n in step.results}
+        inside = ((step.chain[0], n) for step in self.steps if step.chain for n in step.reads)
+        return frozenset(n for call, n in inside if home.get(n, call) is not call)
+
+    def merged_into(self, call: Call) -> list[Call]:
+        """The calls that take the results of a call with `merge_adjacent`: these are not kept."""
+        if not call.region.merge_adjacent:
+            return []
+        made = set(call.gives)
+        return [c for c in self.calls if c.parent is call.parent and made & set(c.taken)]
 
     def active(self, names: Iterable[str]) -> frozenset[int]:
         """The tensors that depend differentiably on the named leaves, these included."""
@@ -168,9 +205,13 @@ class Dataflow:
         return frozenset(steps)
 
 
-def _steps(items: Iterable[Step | Call]) -> Iterator[Step]:
+def walk(items: Iterable[Step | Call]) -> Iterator[Step | Call]:
+    """The items and what is in them, in order, a call before what is in it."""
     for item in items:
-        if isinstance(item, Step):
-            yield item
-        else:
-            yield from _steps(item.body)
+        yield item
+        if isinstance(item, Call):
+            yield from walk(item.body)
+
+
+def _steps(items: Iterable[Step | Call]) -> tuple[Step, ...]:
+    return tuple(item for item in walk(items) if isinstance(item, Step))

@@ -1,23 +1,309 @@
-"""How often every statement and region of a case may run: in forward, and again in backward."""
+"""How often every statement and region of a case may run: in forward, and again in backward.
+
+A rule takes the dataflow of the forward pass and an assumption on what is saved, and gives reruns in one
+backward pass by (region, statement's label), and by (region, "") for the region itself.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from conformance.model.case import Case
+from conformance.language.operations import RANDOM
+from conformance.model.case import Case, Position, Region, flat
 from conformance.model.observation import Allowed, Phase
 from conformance.oracle.assumptions import COSTLY, Assumption, assumptions, region_words
-from conformance.oracle.dataflow import Call, Dataflow
-from conformance.oracle.disciplines import Key, early_stop, minimal, whole
+from conformance.oracle.dataflow import Call, Dataflow, Key, Step, walk
+
+# -- whole -----------------------------------------------------------------------------------------
+
+
+def whole(assumption: Assumption) -> Counter[Key]:
+    """Reruns under `whole`: every region that contributes to a gradient runs again as a whole, and what
+    is in an inner region runs again once for each region around it.
+
+    If the variant says `asked`, only regions run again in which a residual was saved that backward
+    reads; if `flat`, inner regions do not count as regions; if `ends`, statements whose results nothing
+    in the region reads do not run again.
+    """
+    if "asked" in assumption.regions:
+        again = asked_for(assumption)
+    else:
+        taken = assumption.differentiated
+        again = {call for call in assumption.dataflow.calls if not taken.isdisjoint(call.steps)}
+    again = {call for call in again if not assumption.runs_plainly(call)}
+    ends = "ends" in assumption.regions
+    reruns: Counter[Key] = Counter()
+    for item in assumption.dataflow.items:
+        if isinstance(item, Step) and (item.kept or (ends and is_end(item))):
+            continue
+        around = item.chain[:1] if "flat" in assumption.regions else item.chain
+        reruns[item.key] += len(again.intersection(around))
+    return reruns
+
+
+def is_end(step: Step) -> bool:
+    """Whether no step in the outermost region around this one reads its results. False for the first
+    step of a region, and outside of regions."""
+    if not step.chain:
+        return False
+    first, *rest = step.chain[0].steps
+    read = {number for other in rest for number in other.reads}
+    return step is not first and read.isdisjoint(step.results)
+
+
+def asked_for(assumption: Assumption) -> set[Call]:
+    """The calls of regions in which a residual was saved that backward reads. The arguments of an inner
+    region count as residuals if that region runs again."""
+    dataflow = assumption.dataflow
+    asked: set[Call] = set()
+
+    def saved(item: Step | Call) -> bool:
+        if isinstance(item, Call):
+            return bool(item.saved_on_entry) and item in asked
+        return item in assumption.differentiated and bool(assumption.residuals(item))
+
+    for call in reversed(dataflow.calls):  # later and inner ones first
+        if any(map(saved, call.body)) or not asked.isdisjoint(dataflow.merged_into(call)):
+            asked.add(call)
+    return asked
+
+
+# -- early stop ------------------------------------------------------------------------------------
+
+
+def early_stop(assumption: Assumption) -> Counter[Key]:
+    """Reruns under `early-stop`: a region runs again when backward first reads a residual saved in it,
+    and stops as soon as all its residuals are computed again."""
+    dataflow, asked = assumption.dataflow, asked_for(assumption)
+    reruns: Counter[Key] = Counter()
+    for call in dataflow.calls:
+        length = stop_point(call, assumption)
+        if length is None or assumption.runs_plainly(call) or call not in asked:
+            continue
+        reruns[call.key] += 1
+        if call.region.merge_adjacent and (assumption.merged_to_end or dataflow.merged_into(call)):
+            length = len(call.body)
+        inside = walk(call.body[:length])
+        reruns.update(i.key for i in inside if isinstance(i, Call) or not i.kept)
+    return reruns
+
+
+def stop_point(call: Call, assumption: Assumption) -> int | None:
+    """How many items of a call's body run again until its last residual is computed; `None` if nothing
+    is saved in it.
+
+    If the last residuals are arguments of a statement, the rerun stops before that statement (unless the
+    variant says `after`), as it does for a statement that saves its residuals before its end (`early`).
+    An inner region saves its arguments before it runs.
+    """
+    length = None
+    for place, item in enumerate(call.body):
+        if isinstance(item, Call):
+            if item.saved_on_entry:
+                length = place
+        else:
+            words = assumption.residuals(item)
+            if words:
+                result_kept = "early" not in words and not words.isdisjoint(("out", "mask"))
+                length = place + (result_kept or "after" in assumption.regions)
+    return length
+
+
+# -- minimal ---------------------------------------------------------------------------------------
+# It looks at what backward reads, not at where regions begin and end: a statement runs again when a
+# residual, or another statement that runs again, reads what it made.
+
+#: The whole program as a region without a name, for a variant that reruns it as one (`program`).
+PROGRAM = Region(
+    *("", (), {}, (), (), "function"),
+    preserve_rng=False,
+    merge_adjacent=False,
+    block="callable",
+    where=Position("", 0, 0),
+)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Calls that run again together: one call, or several that are merged.
+
+    `reads` are the tensors from around it that its gradients need, `reruns` the steps that must run
+    again, and `kept_results` those of its own tensors that are kept and read.
+    """
+
+    calls: tuple[Call, ...]
+    reads: frozenset[int] = frozenset()
+    reruns: frozenset[Step] = frozenset()
+    kept_results: frozenset[int] = frozenset()
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step in its calls."""
+        return tuple(step for call in self.calls for step in call.steps)
+
+    @cached_property
+    def producers(self) -> Mapping[int, Step]:
+        """The step that made each of the tensors that are made in it."""
+        return {n: step for step in self.steps for n in step.results}
+
+
+def minimal(assumption: Assumption) -> Counter[Key]:
+    """Reruns under `minimal`: only what some gradient needs runs again. A region's count is the largest
+    of its statements' counts."""
+    solved = minimal_units(assumption)
+    reruns = Counter(step.key for unit in solved for step in unit.reruns)
+    for (region, _), count in tuple(reruns.items()):
+        if region:
+            reruns[region, ""] = max(reruns[region, ""], count)
+    return reruns
+
+
+def minimal_units(assumption: Assumption) -> list[Unit]:
+    """Every unit with its reruns, an outer one before its inner ones. If the variant says `flat`, only
+    the outermost units; if `program`, one unit for the whole program."""
+    dataflow = assumption.dataflow
+    outermost = units(dataflow, dataflow.body)
+    if "program" in assumption.regions:
+        every = tuple(dataflow.leaves.values())
+        body = list(dataflow.body)
+        outermost = [Unit((Call(PROGRAM, None, every, (), dataflow.outputs, body),))]
+    solved = [unit for outer in outermost for unit in _solved(assumption, outer)]
+    if assumption.regions.isdisjoint(("anew", "operations")):
+        return solved
+    return _made_anew(assumption, solved)
+
+
+def units(dataflow: Dataflow, items: Iterable[Step | Call]) -> list[Unit]:
+    """The calls among the items as units, in order; merged calls are in one unit."""
+    calls = [item for item in items if isinstance(item, Call)]
+    if not any(call.region.merge_adjacent for call in calls):
+        return [Unit((call,)) for call in calls]
+    groups: list[list[Call]] = []
+    for call in calls:
+        home = [g for g in groups if any(call in dataflow.merged_into(c) for c in g)]
+        joined = [member for group in home for member in group] + [call]
+        groups = [group for group in groups if group not in home] + [joined]
+    return [Unit(tuple(group)) for group in groups]
+
+
+def _solved(assumption: Assumption, unit: Unit) -> list[Unit]:
+    """A unit and those inside it, with `reads`, `reruns` and `kept_results` computed."""
+    direct: list[Step] = []
+    inner: list[Unit] = []
+    for call in unit.calls:
+        if not assumption.regions.isdisjoint(("flat", "program")):
+            direct += call.steps
+            continue
+        direct += [item for item in call.body if isinstance(item, Step)]
+        for below in units(assumption.dataflow, call.body):
+            inner += _solved(assumption, below)
+    available = _available(assumption, unit, direct)
+    wanted, reruns = _residuals(assumption, direct, available)
+    wanted += [n for u in inner if u.calls[0].parent in unit.calls for n in u.reads]
+    made = unit.producers
+    reads: set[int] = set()
+    kept: set[int] = set()
+    expanded: set[Step] = set()  # steps whose arguments are wanted already
+    while wanted:
+        number = wanted.pop()
+        if number in available:
+            kept.add(number)
+        elif number not in made:
+            reads.add(number)
+        elif made[number] not in expanded:
+            expanded.add(made[number])
+            wanted += made[number].reads
+    solved = Unit(unit.calls, frozenset(reads), frozenset(reruns | expanded), frozenset(kept))
+    return [solved, *inner]
+
+
+def _available(assumption: Assumption, unit: Unit, direct: Iterable[Step]) -> frozenset[int]:
+    """The tensors made in a unit that backward need not compute again: those that policies keep, and
+    those that the variant declares available (`out`, `inner`, `passed`)."""
+    available = {n for step in direct if step.kept for n in step.results}
+    if "out" in assumption.regions:
+        into = assumption.dataflow.merged_into
+        last = [call for call in unit.calls if set(into(call)).isdisjoint(unit.calls)]
+        if "inner" in assumption.regions:
+            inside = (item for call in unit.calls for item in walk(call.body))
+            last += [item for item in inside if isinstance(item, Call)]
+        available |= {n for call in last for n in call.gives}
+    if "passed" in assumption.regions:
+        available |= assumption.dataflow.passed
+    return frozenset(available)
+
+
+def _residuals(
+    assumption: Assumption, steps: Iterable[Step], available: Set[int]
+) -> tuple[list[int], set[Step]]:
+    """The residuals of steps: (numbers of tensors, steps that run again for their mask)."""
+    wanted: list[int] = []
+    masks: set[Step] = set()
+    for step in steps:
+        if step not in assumption.differentiated:
+            continue
+        wanted += assumption.read(step)
+        # An operation that is not run again keeps its mask too.
+        saved = not available.isdisjoint(step.results)
+        if "mask" in assumption.residuals(step) and not (
+            saved and (assumption.mask_kept or not step.kept)
+        ):
+            masks.add(step)
+            if step.statement.op not in RANDOM or not assumption.mask_alone:
+                wanted += step.reads
+    return wanted, masks
+
+
+def _made_anew(assumption: Assumption, solved: list[Unit]) -> list[Unit]:
+    """The units for a variant that says `anew` or `operations`: a region's results (with `operations`,
+    only those of regions of one operation) are not kept for gradients outside of it, but computed
+    again from what is kept."""
+    made: Mapping[int, Step] = {
+        n: step
+        for unit in solved
+        for step in unit.steps
+        if "anew" in assumption.regions or _is_operation(step)
+        for n in step.results
+    }
+    available = {n for u in solved for step in u.steps if step.kept for n in step.results}
+    available |= assumption.dataflow.passed if "passed" in assumption.regions else frozenset()
+    cheap = {
+        n: step
+        for step in assumption.dataflow.steps
+        for n in step.results
+        if assumption.through and step.call is None and step.statement.op not in COSTLY
+    }
+    wanted = [n for unit in solved for n in unit.reads]
+    for step in assumption.dataflow.steps:
+        if step in assumption.differentiated and step.call is None:
+            wanted += assumption.read(step)
+    rerun: set[Step] = set()
+    while wanted:
+        number = wanted.pop()
+        if number in made and number not in available and made[number] not in rerun:
+            rerun.add(made[number])
+            wanted += made[number].reads
+        elif number in cheap:
+            wanted += cheap.pop(number).reads
+    return [replace(u, reruns=u.reruns | rerun.intersection(u.steps)) for u in solved]
+
+
+def _is_operation(step: Step) -> bool:
+    """Whether the region around a step consists of it alone and captures nothing."""
+    if step.call is None:
+        return False
+    region = step.call.region
+    return len(tuple(flat(region.body))) == 1 and not region.captured()
+
+
+# -- the whole procedure ---------------------------------------------------------------------------
 
 #: Reruns in one backward pass, by discipline.
-RULES: Mapping[str, Callable[[Dataflow, Assumption], Counter[Key]]] = {
-    "whole": whole,
-    "early-stop": early_stop,
-    "minimal": minimal,
-}
+RULES: Mapping[str, Callable[[Assumption], Counter[Key]]]
+RULES = {"whole": whole, "early-stop": early_stop, "minimal": minimal}
 #: The reasons for which more than one count is allowed.
 _REASONS = {
     "alternatives": "implementations differ in what a gradient reads and which gradients they take",
@@ -51,8 +337,7 @@ class _Counts:
         self.passes = procedure.steps if procedure.kind == "train" else 1
         self.passes += procedure.after == "backward"
         #: How often each runs in one forward pass.
-        self.once: Counter[Key] = Counter(step.key for step in dataflow.steps)
-        self.once.update((call.region.name, "") for call in dataflow.calls())
+        self.once = Counter(item.key for item in dataflow.items)
         cheap = {step.key for step in dataflow.steps if step.statement.op not in COSTLY}
         self.cheap = cheap | {(region, "") for region, _ in cheap if region}
         self.nested = {step.key for step in dataflow.steps if len(step.chain) > 1}
@@ -85,13 +370,13 @@ class _Counts:
         for assumed in assumptions(
             self.case, self.dataflow, self.declared, alternatives=self.least
         ):
-            counted = rule(self.dataflow, assumed)
+            counted = rule(assumed)
             if kind == "per_output":
                 second = self._of_second_loss(assumed)
-                counted = counted + rule(self.dataflow, second)
+                counted = counted + rule(second)
                 if self.least:  # one backward program may serve all outputs
                     steps = assumed.differentiated | second.differentiated
-                    both = rule(self.dataflow, replace(assumed, differentiated=steps))
+                    both = rule(replace(assumed, differentiated=steps))
                     for key, count in both.items():
                         seen[key].setdefault(2 * count)
             for key in seen:
@@ -111,7 +396,9 @@ class _Counts:
         allowed = Allowed(counts, _REASONS["alternatives"] if len(counts) > 1 else "")
         allowed = self._compiled(key, allowed, times)
         if procedure.order > 1 and (self.least or max(allowed.counts)):
-            each = nesting(key, self.dataflow) if self.least else max(allowed.counts)
+            each = max(allowed.counts)
+            if self.least:  # if every region around it ran again as a whole
+                each = sum(len(item.chain) for item in self.dataflow.items if item.key == key)
             most = (2**procedure.order - 1) * each
             between = range(min(allowed.counts) + 1, most + 1)
             more = tuple(n for n in between if n not in allowed.counts)
@@ -125,27 +412,13 @@ class _Counts:
         words = region_words(self.declared)
         if "cheap" not in words:
             return allowed
-        start = max(allowed.counts) + 1
-        if self.discipline != "whole":
-            if key not in self.cheap:
-                return allowed
-            more = range(start, times * self.once[key] + 1)
-            return Allowed((*allowed.counts, *more), _REASONS["cheap"])
-        more = range(start, 2 * max(allowed.counts) + 1)
-        compiler_may = key in self.cheap or ("flat" in words and key in self.nested)
-        if not (key[1] and compiler_may and more):
-            return allowed
-        reason = _REASONS["flat" if key in self.nested else "cheap"]
-        return Allowed((*allowed.counts, *more), reason)
-
-
-def nesting(key: Key, dataflow: Dataflow) -> int:
-    """How often a statement or region would run again in one backward pass if every region around it
-    ran again as a whole."""
-    region, label = key
-    if label:
-        return sum(len(step.chain) for step in dataflow.steps if step.key == key)
-    return sum(len(call.chain) for call in dataflow.calls() if call.region.name == region)
+        start, may, reason = max(allowed.counts) + 1, key in self.cheap, "cheap"
+        more = range(start, times * self.once[key] + 1)
+        if self.discipline == "whole":
+            more = range(start, 2 * start - 1)
+            may = bool(key[1] and more) and (may or ("flat" in words and key in self.nested))
+            reason = "flat" if key in self.nested else "cheap"
+        return Allowed((*allowed.counts, *more), _REASONS[reason]) if may else allowed
 
 
 def needed_executions(dataflow: Dataflow) -> Counter[Key]:
@@ -159,5 +432,5 @@ def needed_executions(dataflow: Dataflow) -> Counter[Key]:
             wanted |= set(step.reads)
             needed[step.key] += 1
             entered.update(step.chain)
-    needed.update((call.region.name, "") for call in entered)
+    needed.update(call.key for call in entered)
     return needed

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from conformance.language.operations import RANDOM
-from conformance.model.case import Case, Statement, walk
+from conformance.model.case import Case, Region, Statement, walk
 from conformance.model.observation import (
     Allowed,
     Array,
@@ -56,28 +56,25 @@ def expect(
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
     evaluated = evaluation(case, samples)
-    values = evaluated.values
+    unknown: tuple[str, ...] = ()
     if samples is None and case.uses(RANDOM):
-        values = replace(values, outputs=None, losses=None, parameters=None, state=None)
-        values = replace(values, gradients=None, again=None)
-    elif _samples_anew(case):
-        values = replace(values, gradients=None, again=None, parameters=None)
+        unknown = ("outputs", "losses", "parameters", "state", "gradients", "again")
+    elif any(not region.preserve_rng and _draws(region) for region in case.regions()):
+        unknown = ("parameters", "gradients", "again")
         if case.procedure.kind == "train":
-            values = replace(values, outputs=None, losses=None)
+            unknown += ("outputs", "losses")
     counts, memory = evaluated.counts(discipline, residuals)
-    return replace(values, executions=counts, memory=memory)
+    return replace(
+        evaluated.values, executions=counts, memory=memory, **dict.fromkeys(unknown, None)
+    )
 
 
-def _samples_anew(case: Case) -> bool:
-    """Whether a region that does not preserve random state draws, itself or in a region inside."""
-    for region in case.regions():
-        ops = {node.op for node in walk(region.body) if isinstance(node, Statement)}
-        if not region.preserve_rng and ops & RANDOM:
-            return True
-    return False
+def _draws(region: Region) -> bool:
+    """Whether a region draws random numbers, itself or in a region inside."""
+    return any(isinstance(node, Statement) and node.op in RANDOM for node in walk(region.body))
 
 
-Counts = tuple[Mapping[tuple[str, str, Phase], Allowed], ExpectedMemory | None]
+_Counts = tuple[Mapping[tuple[str, str, Phase], Allowed], ExpectedMemory | None]
 
 
 @dataclass
@@ -88,9 +85,9 @@ class _Evaluation:
     case: Case
     dataflow: Dataflow
     values: Expected
-    _counts: dict[tuple[str, frozenset[tuple[str, str]]], Counts] = field(default_factory=dict)
+    _counts: dict[tuple[str, frozenset[tuple[str, str]]], _Counts] = field(default_factory=dict)
 
-    def counts(self, discipline: str, residuals: Mapping[str, str]) -> Counts:
+    def counts(self, discipline: str, residuals: Mapping[str, str]) -> _Counts:
         """Allowed executions and bytes; no bytes where no gradients are taken."""
         key = (discipline, frozenset(residuals.items()))
         if key not in self._counts:
@@ -102,6 +99,7 @@ class _Evaluation:
         return self._counts[key]
 
 
+_Gradients = list[tape.Tensor | None]
 #: A cache of one entry, the last case evaluated without samples: it is judged for all variants of an
 #: adapter in turn, several of which need the same counts.
 _latest: list[_Evaluation] = []
@@ -141,26 +139,23 @@ def _evaluate(case: Case, samples: RandomSamples | None) -> _Evaluation:
             _descend(case, values, loss)
     assert dataflow is not None, "a procedure has one step or more"
     trained = case.parameters if kind == "train" else ()
-    return _Evaluation(
-        case,
-        dataflow,
-        Expected(
-            outputs=_leaves(outputs),
-            losses=tuple(losses),
-            gradients=gradients,
-            again=again,
-            parameters={p.name: tensor_named(p.name, values).data for p in trained},
-            state={s.name: tensor_named(s.name, values).data for s in case.state},
-            executions={},
-            memory=None,
-            error=None,
-        ),
+    found = Expected(
+        outputs=_leaves(outputs),
+        losses=tuple(losses),
+        gradients=gradients,
+        again=again,
+        parameters={p.name: tensor_named(p.name, values).data for p in trained},
+        state={s.name: tensor_named(s.name, values).data for s in case.state},
+        executions={},
+        memory=None,
+        error=None,
     )
+    return _Evaluation(case, dataflow, found)
 
 
 def _gradients(
     case: Case, values: Mapping[str, ProgramValue], loss: tape.Tensor, other: tape.Tensor | None
-) -> tuple[list[tape.Tensor | None], list[tape.Tensor | None]]:
+) -> tuple[_Gradients, _Gradients]:
     """The gradients of a loss with respect to `case.wrt`, and those of a second backward pass: of the
     `other` loss, of the same again, or of the sum of all first gradients."""
     wrt = [tensor_named(name, values) for name in case.wrt]
@@ -171,24 +166,19 @@ def _gradients(
         if order > 2:
             total = tape.total(tape.gradient(total, wrt, create_graph=True))
         return first, tape.gradient(total, wrt)
-    if case.procedure.kind == "per_output":
-        assert other is not None, "gradients per output have a second loss"
-        return first, tape.gradient(other, wrt)
-    if case.procedure.kind == "second_backward":
-        return first, tape.gradient(loss, wrt)
-    return first, []
+    second = {"per_output": other, "second_backward": loss}.get(case.procedure.kind)
+    return first, [] if second is None else tape.gradient(second, wrt)
 
 
 def _descend(case: Case, values: dict[str, ProgramValue], loss: tape.Tensor) -> None:
-    """A step of SGD on the parameters that ask for a gradient."""
-    trained = [p.name for p in case.parameters if p.gradient]
-    tensors = [tensor_named(name, values) for name in trained]
-    slopes = tape.gradient(loss, tensors)
-    for name, tensor, slope in zip(trained, tensors, slopes, strict=True):
+    """A step of SGD on the parameters that require a gradient."""
+    trained = {p.name: tensor_named(p.name, values) for p in case.parameters if p.gradient}
+    slopes = tape.gradient(loss, trained.values())
+    for (name, tensor), slope in zip(trained.items(), slopes, strict=True):
         values[name] = tape.descend(tensor, slope, case.procedure.learning_rate)
 
 
-def _by_name(case: Case, gradients: list[tape.Tensor | None]) -> dict[str, Array | None]:
+def _by_name(case: Case, gradients: _Gradients) -> dict[str, Array | None]:
     """Gradients with respect to `case.wrt` by name; empty if none were taken."""
     if not gradients:
         return {}
@@ -202,8 +192,6 @@ def _leaves(value: ProgramValue) -> Tree:
         return Leaf(np.array(value.data), value.dtype)
     if isinstance(value, tuple):
         return tuple(_leaves(part) for part in value)
-    if isinstance(value, list):
-        return [_leaves(part) for part in value]
     if isinstance(value, Mapping):
         return {key: _leaves(part) for key, part in value.items()}
     assert not isinstance(value, np.random.Generator), "a generator is no output"

@@ -1,15 +1,21 @@
-"""A case evaluated in NumPy, every region called as a plain function: its values and its dataflow."""
+"""A case evaluated in NumPy, every region called as a plain function: its values and its dataflow.
+
+`check_shapes` evaluates cases to find statements whose arguments do not fit. The suite's own cases are
+checked by its tests. Cases from another folder are checked when they are selected for a run, shown or
+emitted, before any framework is started.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from conformance.errors import CaseError, ConformanceError
 from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM
 from conformance.model.case import (
     Again,
-    Argument,
     Array,
     Case,
     Generator,
@@ -28,6 +34,7 @@ from conformance.model.observation import RandomSample
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Call, Dataflow, Step, TensorInfo
 from conformance.oracle.tape import Elements, Tensor
+from conformance.paths import find_paths
 
 #: What a name of a program stands for: a tensor, a generator, a constant, or a container of these.
 ProgramValue = (
@@ -35,9 +42,10 @@ ProgramValue = (
     | np.random.Generator
     | Scalar
     | tuple["ProgramValue", ...]
-    | list["ProgramValue"]
     | Mapping[str, "ProgramValue"]
 )
+#: Operations whose purpose is to raise.
+_RAISING = ("raise_if", "raise_in_rerun")
 #: What an operation of the tape returns; a bool for `asks_gradient`.
 Results = Tensor | tuple[Tensor, ...] | bool
 
@@ -114,8 +122,7 @@ class Interpreter:
         self.regions = {region.name: region for region in case.regions()}
         self.dataflow = Dataflow()
         self.second_loss: Tensor | None = None
-        self._number_of: dict[int, int] = {}  # of a tensor, by its id
-        self._tensors: list[Tensor] = []  # held, so that no id is used again
+        self._number_of: dict[Tensor, int] = {}
         self._inputs: Mapping[str, ProgramValue] = {}
 
     def forward(self, values: Mapping[str, ProgramValue]) -> tuple[ProgramValue, Tensor | None]:
@@ -126,9 +133,9 @@ class Interpreter:
                 self.dataflow.leaves[name] = self._add(value, None)
         names = dict(values)
         self._inputs = values
-        self._nodes(self.case.program, names, None, self.dataflow.body)
+        self._nodes(self.case.program, names, None)
         outputs = build(self.case.outputs, names)
-        self.dataflow.outputs = tuple(self._number_of[id(t)] for t in tape.tensors_in(outputs))
+        self.dataflow.outputs = self._numbers(outputs)
         loss, self.dataflow.loss = self._loss(self.case.loss, names)
         self.second_loss, self.dataflow.second_loss = self._loss(self.case.then, names)
         return outputs, loss
@@ -140,52 +147,40 @@ class Interpreter:
         if loss is None:
             return None, None
         tensor = tensor_named(loss.name, names)
-        number = self._number_of[id(tensor)]
+        number = self._number_of[tensor]
         if loss.reduction == "none":
             return tensor, number
         return tape.sum(tensor) if loss.reduction == "sum" else tape.mean(tensor), number
 
     def _add(self, tensor: Tensor, step: Step | None) -> int:
         """The number of a new tensor, which `step` made."""
-        self._tensors.append(tensor)
-        self._number_of[id(tensor)] = len(self.dataflow.tensors)
+        self._number_of[tensor] = len(self.dataflow.tensors)
         self.dataflow.tensors.append(TensorInfo(tensor.data.size, tensor.dtype, step))
-        return len(self.dataflow.tensors) - 1
+        return self._number_of[tensor]
 
     def _nodes(
-        self,
-        nodes: Iterable[Node],
-        names: dict[str, ProgramValue],
-        call: Call | None,
-        body: list[Step | Call],
+        self, nodes: Iterable[Node], names: dict[str, ProgramValue], call: Call | None
     ) -> None:
+        """Run the nodes of a region, or of the program, on values by name; results are added to them."""
         for node in flat(nodes):
             if isinstance(node, Statement):
-                self._statement(node, names, call, body)
+                self._statement(node, names, call)
             elif isinstance(node, Again) or node.called:
-                region = node if isinstance(node, Region) else self.regions[node.region]
-                self._call(node, region, names, call, body)
+                self._call(node, names, call)
 
     def _call(
-        self,
-        node: Region | Again,
-        region: Region,
-        names: dict[str, ProgramValue],
-        parent: Call | None,
-        body: list[Step | Call],
+        self, node: Region | Again, names: dict[str, ProgramValue], parent: Call | None
     ) -> None:
-        positional = [build(tree, names) for tree in node.takes]
-        named = {key: build(tree, names) for key, tree in node.kwargs.items()}
-        numbers = self._numbers((positional, named))
+        region = node if isinstance(node, Region) else self.regions[node.region]
+        positional = tuple(build(tree, names) for tree in node.takes)
+        named = build(node.kwargs, names)
         top = [value for value in positional if isinstance(value, Tensor)]
-        call = Call(region, parent, numbers, self._numbers(top))
+        call = Call(region, parent, self._numbers((positional, named)), self._numbers(top))
         inner = dict(names)
-        for tree, value in zip(region.takes, positional, strict=True):
-            bind(tree, value, inner)
-        for key, tree in region.kwargs.items():
-            bind(tree, named[key], inner)
-        body.append(call)
-        self._nodes(region.body, inner, call, call.body)
+        bind(region.takes, positional, inner)
+        bind(region.kwargs, named, inner)
+        (parent or self.dataflow).body.append(call)
+        self._nodes(region.body, inner, call)
         result = build(region.gives, inner)
         call.gives = self._numbers(result)
         bind(node.gives, result, names)
@@ -194,27 +189,21 @@ class Interpreter:
 
     def _numbers(self, tree: object) -> tuple[int, ...]:
         """The numbers of the tensors in nested containers."""
-        return tuple(self._number_of[id(t)] for t in tape.tensors_in(tree))
+        return tuple(self._number_of[t] for t in tape.tensors_in(tree))
 
     def _statement(
-        self,
-        statement: Statement,
-        names: dict[str, ProgramValue],
-        call: Call | None,
-        body: list[Step | Call],
+        self, statement: Statement, names: dict[str, ProgramValue], call: Call | None
     ) -> None:
-        operation = OPERATIONS[statement.op]
-        arguments: list[ProgramValue] = []
-        numbers: dict[str, tuple[int, ...]] = {}
-        for name, argument in zip(operation.tensors, statement.arguments, strict=True):
-            if name in ("region?", "generator?"):
-                continue
-            value = _argument(argument, names)
-            arguments.append(value)
-            numbers[name.removesuffix("...").rstrip("?")] = self._numbers(value)
+        named = zip(OPERATIONS[statement.op].tensors, statement.arguments, strict=True)
+        arguments = {
+            name.removesuffix("...").rstrip("?"): build(argument, names)
+            for name, argument in named
+            if name not in ("region?", "generator?")
+        }
+        numbers = {name: self._numbers(value) for name, value in arguments.items()}
         step = Step(statement, call, numbers)
-        body.append(step)
-        result = self._apply(step, arguments)
+        (call or self.dataflow).body.append(step)
+        result = self._apply(step, list(arguments.values()))
         results = result if isinstance(result, tuple) else (result,)
         step.results = tuple(self._add(t, step) for t in results if isinstance(t, Tensor))
         names.update(zip(statement.targets, results, strict=True))
@@ -257,14 +246,6 @@ def tensor_named(name: str, names: Mapping[str, ProgramValue]) -> Tensor:
     return value
 
 
-def _argument(argument: Argument, names: Mapping[str, ProgramValue]) -> ProgramValue:
-    if isinstance(argument, tuple):
-        return [_argument(part, names) for part in argument]
-    if isinstance(argument, Ref):
-        return names[argument.name]
-    return argument.value
-
-
 def build(tree: Tree, names: Mapping[str, ProgramValue]) -> ProgramValue:
     """The value of a tree of names, constants and containers: tuples and dicts."""
     if isinstance(tree, Ref):
@@ -285,6 +266,51 @@ def bind(tree: Tree, value: ProgramValue, names: dict[str, ProgramValue]) -> Non
         for key, part in tree.items():
             bind(part, value[key], names)
     elif isinstance(tree, tuple):
-        assert isinstance(value, tuple | list)
+        assert isinstance(value, tuple)
         for part, inner in zip(tree, value, strict=True):
             bind(part, inner, names)
+
+
+class _Checking(Interpreter):
+    """Evaluates a case until a statement fails, or one of `_RAISING` raises."""
+
+    def _apply(self, step: Step, arguments: list[ProgramValue]) -> Results:
+        try:
+            return super()._apply(step, arguments)
+        except (ValueError, TypeError, IndexError, MemoryError) as error:
+            operation = OPERATIONS[step.statement.op]
+            if operation.name in _RAISING:
+                raise
+            shapes = [str(t.shape) for t in tape.tensors_in(arguments)]
+            raise CaseError(
+                f"{operation.name} does not fit {' and '.join(shapes) or 'what it is given'}: {error}",
+                where=step.statement.where,
+                hint=f"{operation.signature()} gives: {operation.shape}",
+            ) from error
+
+
+def check_shapes(cases: Iterable[Case]) -> None:
+    """Raise `CaseError` at the first statement whose arguments do not fit it, in any of the cases. Of a
+    case in which one of `_RAISING` raises, only what comes before it is checked."""
+    for case in cases:
+        run = _Checking(case, None)
+        with tape.quiet(), np.errstate(all="ignore"):
+            try:
+                _, loss = run.forward(make_inputs(case))
+            except ValueError:
+                continue
+        for scalar in (loss, run.second_loss):
+            if scalar is not None and scalar.data.size != 1:
+                raise CaseError(
+                    f"what is differentiated is of shape {scalar.shape}, expected one number",
+                    where=case.where,
+                    hint="`sum(name)` or `mean(name)` of it is one",
+                )
+
+
+def is_own(folder: Path) -> bool:
+    """Whether a folder of cases is the suite's own."""
+    try:
+        return folder.resolve() == find_paths().cases.resolve()
+    except ConformanceError:  # an installation without cases of its own
+        return False

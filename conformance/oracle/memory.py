@@ -5,24 +5,19 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
-from conformance.oracle.assumptions import (
-    COSTLY,
-    Assumption,
-    assumptions,
-    kept_by_policy,
-    runs_plainly,
-)
+from conformance.oracle.assumptions import COSTLY, Assumption, assumptions
 from conformance.oracle.dataflow import Call, Dataflow, Step
-from conformance.oracle.disciplines import Unit, minimal_units
+from conformance.oracle.executions import Unit, minimal_units
 
 #: Bytes by what is kept: a tensor by its number, the mask of a step, or the factor of its gradient.
-Kept = dict[int | Step | tuple[Step, str], int]
+_Kept = dict[int | Step | tuple[Step, str], int]
 #: Operations whose result may be the same memory as their argument.
 VIEWS = frozenset({"reshape", "permute_dims", "split", "stop_gradient", "raise_if", "astype"})
 #: Operations whose gradient is a product with a factor that they can already compute in forward.
@@ -42,18 +37,20 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
     drops: list[int] = []
     pairs: list[tuple[int, int]] = []
     for assumed in assumptions(case, dataflow, declared, alternatives=True):
-        alive = differentiable(dataflow, assumed)
-        units = minimal_units(dataflow, assumed)
-        for views, wide in _layouts(dataflow, assumed):
-            way = Way(dataflow, assumed, Ledger(dataflow, assumed, views=views, wide=wide), alive)
+        alive = dataflow.differentiated(assumed.active, (*dataflow.outputs, dataflow.loss))
+        units = minimal_units(assumed)
+        for views, wide in _layouts(assumed):
+            way = _Way(assumed, alive, views, wide)
             before = way.plain()
-            least, most = (sum(kept.values()) for kept in way.recomputed(units))
+            least, most = way.recomputed(units)
             spared = way.spared() if "cheap" in assumed.regions else before
             plain += [before, spared]
             recomputed += [least, most]
             drops.append(min(before, spared) - most)
             if not (views or wide):
-                pairs.append((_Backward(way).peak(recompute=False), _Backward(way).peak()))
+                pairs.append(
+                    (_Backward(way).peak(dataflow.steps), _Backward(way).peak(dataflow.body))
+                )
     sizes = [t.nbytes for t in dataflow.tensors if t.producer is not None and t.floating]
     return ExpectedMemory(
         plain=(min(plain), max(plain)),
@@ -61,15 +58,15 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
         drop=max(0, min(drops)),
         unit=max(sizes, default=0),
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
-        states=sum(map(_random_states, dataflow.calls())),
+        states=sum(map(_random_states, dataflow.calls)),
     )
 
 
-def _layouts(dataflow: Dataflow, assumed: Assumption) -> Iterable[tuple[bool, bool]]:
-    """The ways to lay out what is kept, as (views, wide) of a `Ledger`, those left out that differ in
+def _layouts(assumed: Assumption) -> Iterable[tuple[bool, bool]]:
+    """The ways to lay out what is kept, as (views, wide) of a `_Way`, those left out that differ in
     nothing: without a reshaped tensor, or without a mask."""
-    views = any(step.statement.op in VIEWS for step in dataflow.steps)
-    masks = any("mask" in assumed.residuals(dataflow, step) for step in dataflow.steps)
+    views = any(step.statement.op in VIEWS for step in assumed.dataflow.steps)
+    masks = any("mask" in assumed.residuals(step) for step in assumed.dataflow.steps)
     return itertools.product((True, False) if views else (False,), (False, True)[: 1 + masks])
 
 
@@ -82,23 +79,31 @@ def _random_states(call: Call) -> int:
     return max(1, sum(step.statement.op in RANDOM for step in call.steps))
 
 
-def differentiable(dataflow: Dataflow, assumed: Assumption) -> frozenset[Step]:
-    """The steps whose gradients could be taken from what the program returns."""
-    return dataflow.differentiated(assumed.active, (*dataflow.outputs, dataflow.loss))
-
-
-class Ledger:
-    """Adds tensors and masks to a `Kept`, shared memory once. Tensors that the program starts from or
-    returns are held anyway and never added.
+@dataclass(frozen=True)
+class _Way:
+    """One way to run a case: what is assumed, the steps that save residuals (`alive`), and how what is
+    kept is laid out.
 
     With `views`, a reshaped tensor shares the memory of its argument. With `wide`, masks take the most
     bytes per element that implementations use, else the least. Where the variant says `factors`, `sin`,
     `cos` and `tanh` keep the factor of their gradient, an array that is no tensor of the program.
     """
 
-    def __init__(self, dataflow: Dataflow, assumed: Assumption, *, views: bool, wide: bool) -> None:
-        self.dataflow, self.assumed, self.views, self.wide = dataflow, assumed, views, wide
-        self.free = {self.root(n) for n in (*dataflow.leaves.values(), *dataflow.outputs)}
+    assumed: Assumption
+    alive: frozenset[Step]
+    views: bool
+    wide: bool
+
+    @property
+    def dataflow(self) -> Dataflow:
+        """The run that the assumption is about."""
+        return self.assumed.dataflow
+
+    @cached_property
+    def free(self) -> Set[int]:
+        """Tensors that the program starts from or returns: they are held anyway, and never counted."""
+        flow = self.dataflow
+        return {self.root(n) for n in (*flow.leaves.values(), *flow.outputs)}
 
     def root(self, number: int) -> int:
         """The number of the tensor that owns a tensor's memory."""
@@ -113,24 +118,19 @@ class Ledger:
             number = source
         return number
 
-    def add(self, kept: Kept, numbers: Iterable[int]) -> None:
-        """Add tensors, by number, to `kept`."""
-        for number in numbers:
-            root = self.root(number)
-            if root not in self.free:
-                kept[root] = self.dataflow.tensors[root].nbytes
+    def tensors(self, numbers: Iterable[int]) -> _Kept:
+        """What is kept of tensors, by number: shared memory once."""
+        roots = {self.root(number) for number in numbers}
+        return {n: self.dataflow.tensors[n].nbytes for n in roots - self.free}
 
-    def add_residuals(self, kept: Kept, step: Step) -> None:
-        """Add the residuals of a step to `kept`."""
-        words: Iterable[str] = self.assumed.residuals(self.dataflow, step)
+    def residuals(self, step: Step) -> _Kept:
+        """What is kept of the residuals of a step."""
+        words: Iterable[str] = self.assumed.residuals(step)
+        kept: _Kept = {step: self.mask(step)} if "mask" in words else {}
         if step.statement.op in _FACTORS and "factors" in self.assumed.regions:
-            kept[step, "factor"] = self.dataflow.tensors[step.results[0]].nbytes
+            kept = {(step, "factor"): self.dataflow.tensors[step.results[0]].nbytes}
             words = {"out"} if step.statement.op == "tanh" else ()  # (1 + out) times (1 - out)
-        for word in words:
-            if word == "mask":
-                kept[step] = self.mask(step)
-            else:
-                self.add(kept, step.named(word))
+        return kept | self.tensors(n for word in words for n in step.named(word))
 
     def mask(self, step: Step) -> int:
         """Bytes of a mask: one to four per element of the result; indices of maxima one to eight.
@@ -153,71 +153,62 @@ class Ledger:
             return out.size
         return out.size * (8 if op in _INDICES else 4)
 
-
-@dataclass(frozen=True)
-class Way:
-    """One way to run a case: what is assumed, how what is kept is laid out, and the steps that save
-    residuals (`alive`)."""
-
-    dataflow: Dataflow
-    assumed: Assumption
-    ledger: Ledger
-    alive: frozenset[Step]
-
     def plain(self) -> int:
         """Bytes of all residuals: what the plain run keeps."""
-        kept: Kept = {}
-        for step in self.alive:
-            self.ledger.add_residuals(kept, step)
-        return sum(kept.values())
+        return _bytes(map(self.residuals, self.alive))
 
     def spared(self) -> int:
         """Bytes that the plain run keeps if a compiler runs all cheap operations again: masks, and the
         results of costly operations that residuals are computed from."""
-        kept: Kept = {}
+        masks: _Kept = {}
         wanted: list[int] = []
         for step in self.alive:
-            for word in self.assumed.residuals(self.dataflow, step):
+            for word in self.assumed.residuals(step):
                 if word == "mask" and step.statement.op == "loop_sin":
                     wanted += step.reads
                 elif word == "mask":
-                    kept[step] = self.ledger.mask(step)
+                    masks[step] = self.mask(step)
                 else:
                     wanted += step.named(word)
         seen: set[int] = set()
+        costly: set[int] = set()
         while wanted:
             number = wanted.pop()
-            if number in seen:
-                continue
-            seen.add(number)
             producer = self.dataflow.tensors[number].producer
             if producer is None or producer.statement.op in COSTLY:
-                self.ledger.add(kept, [number])
-            else:
+                costly.add(number)
+            elif number not in seen:
                 wanted += producer.reads
-        return sum(kept.values())
+            seen.add(number)
+        return _bytes((masks, self.tensors(costly)))
 
-    def recomputed(self, units: Iterable[Unit]) -> tuple[Kept, Kept]:
-        """What the recomputed run keeps, (least, most): a region keeps only the outside tensors that
-        its gradients need, or all its arguments, results and captured tensors."""
-        least: Kept = {}
-        for step in self.alive if "program" not in self.assumed.regions else ():
-            if step.call is None or runs_plainly(step.call, self.assumed):
-                self.ledger.add_residuals(least, step)
-        most = dict(least)
+    def recomputed(self, units: Iterable[Unit]) -> tuple[int, int]:
+        """Bytes that the recomputed run keeps, (least, most): a region keeps only the outside tensors
+        that its gradients need, or all its arguments, results and captured tensors."""
+        outside = [
+            self.residuals(step)
+            for step in self.alive
+            if step.call is None or self.assumed.runs_plainly(step.call)
+        ]
+        if "program" in self.assumed.regions:
+            outside = []
+        least: set[int] = set()
+        most: set[int] = set()
         for unit in units:
             first = unit.calls[0]
-            if first.parent is not None or runs_plainly(first, self.assumed):
+            if first.parent is not None or self.assumed.runs_plainly(first):
                 continue
             if not self.alive.isdisjoint(unit.steps):
-                taken = {n for call in unit.calls for n in (*call.taken, *call.gives)}
-                self.ledger.add(most, (unit.read | taken).difference(unit.producers))
-                self.ledger.add(least, unit.reads)
-                for kept in (least, most):
-                    self.ledger.add(kept, unit.kept_results)
-                for call in unit.calls:
-                    self.ledger.add(most, kept_by_policy(call))
-        return least, most
+                least |= unit.reads | unit.kept_results
+                around = {n for c in unit.calls for n in (*c.read, *c.taken, *c.gives)}
+                most |= around.difference(unit.producers) | unit.kept_results
+                most = most.union(*(call.kept for call in unit.calls))
+        return _bytes((*outside, self.tensors(least))), _bytes((*outside, self.tensors(most)))
+
+
+def _bytes(parts: Iterable[_Kept]) -> int:
+    """The bytes of all that is kept, each once."""
+    return sum({key: size for kept in parts for key, size in kept.items()}.values())
 
 
 class _Backward:
@@ -228,62 +219,52 @@ class _Backward:
     keeps what it reads until it is rerun itself.
     """
 
-    def __init__(self, way: Way) -> None:
+    def __init__(self, way: _Way) -> None:
         self.way, self.dataflow = way, way.dataflow
-        #: How many statements and regions read what is kept, and its bytes.
+        self.saved: dict[Step | Call, _Kept] = {}
+        #: How many statements and regions read what is kept.
         self.readers: Counter[object] = Counter()
-        self.sizes: dict[object, int] = {}
         self.cotangents: dict[int, int] = {}
         self.kept = self.flowing = self.most = 0
         tensors = [self.dataflow.tensors[n] for n in set(self.dataflow.outputs)]
         self.outputs = sum(t.nbytes for t in tensors if t.producer is not None)
-        self._residuals: dict[Step | Call, Kept] = {}
 
-    def peak(self, *, recompute: bool = True) -> int:
-        """The most bytes held, with every region recomputed or run plainly: tensors beyond what the
-        program starts from, at their own dtypes."""
+    def peak(self, items: Sequence[Step | Call]) -> int:
+        """The most bytes held, beyond what the program starts from, at the tensors' own dtypes. `items`
+        are what runs: every region recomputed, or only statements."""
         flow = self.dataflow
-        items: Sequence[Step | Call] = flow.body if recompute else flow.steps
         self.keep(items)
-        for number in flow.outputs if flow.loss is None else (flow.loss,):
-            self.add_cotangent(number)
+        self.add_cotangents(flow.outputs if flow.loss is None else (flow.loss,))
         self.back(items)
         return self.most
 
     def keep(self, items: Iterable[Step | Call]) -> None:
         """Keep what statements and regions save, as they run forward."""
         for item in items:
-            for key, size in self.residuals(item).items():
+            self.saved[item] = self.residuals(item)
+            for key, size in self.saved[item].items():
                 if not self.readers[key]:
                     self.kept += size
                 self.readers[key] += 1
-                self.sizes[key] = size
         self.note()
 
     def free(self, item: Step | Call) -> None:
         """Free what a statement or region saved and no other one reads."""
-        for key in self.residuals(item):
+        for key, size in self.saved[item].items():
             self.readers[key] -= 1
             if not self.readers[key]:
-                self.kept -= self.sizes[key]
+                self.kept -= size
 
-    def residuals(self, item: Step | Call) -> Kept:
+    def residuals(self, item: Step | Call) -> _Kept:
         """What a statement's gradients read, or what a region keeps of what is around it."""
-        kept = self._residuals.get(item)
-        if kept is not None:
-            return kept
-        kept = self._residuals[item] = {}
-        ledger, alive = self.way.ledger, self.way.alive
+        way = self.way
         if isinstance(item, Step):
-            if item in alive:
-                ledger.add_residuals(kept, item)
-        elif runs_plainly(item, self.way.assumed):
-            for step in item.steps:
-                kept |= self.residuals(step)
-        elif not alive.isdisjoint(item.steps):
-            ledger.add(kept, item.read.union(item.taken) - item.made)
-            ledger.add(kept, kept_by_policy(item))
-        return kept
+            return way.residuals(item) if item in way.alive else {}
+        if way.assumed.runs_plainly(item):
+            return {k: n for step in item.steps for k, n in self.residuals(step).items()}
+        if way.alive.isdisjoint(item.steps):
+            return {}
+        return way.tensors((item.read.union(item.taken) - item.made) | item.kept)
 
     def back(self, items: Sequence[Step | Call]) -> None:
         """Compute the gradients of statements and regions, the last first."""
@@ -297,22 +278,21 @@ class _Backward:
 
     def differentiate(self, step: Step) -> None:
         """Take the gradients of a step's arguments, and free those of its results."""
-        assumed = self.way.assumed
-        if step not in assumed.differentiated:
+        active = self.way.assumed.active
+        if step not in self.way.assumed.differentiated:
             return
-        for name in self.dataflow.differentiable(step, assumed.active):
-            for number in step.arguments[name]:
-                if number in assumed.active:
-                    self.add_cotangent(number)
+        names = self.dataflow.differentiable(step, active)
+        self.add_cotangents(n for name in names for n in step.arguments[name] if n in active)
         self.note()
         for number in step.results:
             self.flowing -= self.cotangents.pop(number, 0)
 
-    def add_cotangent(self, number: int) -> None:
-        """Hold the gradient of a tensor."""
-        if number not in self.cotangents:
-            self.cotangents[number] = self.dataflow.tensors[number].nbytes
-            self.flowing += self.cotangents[number]
+    def add_cotangents(self, numbers: Iterable[int]) -> None:
+        """Hold the gradients of tensors."""
+        for number in numbers:
+            if number not in self.cotangents:
+                self.cotangents[number] = self.dataflow.tensors[number].nbytes
+                self.flowing += self.cotangents[number]
 
     def note(self) -> None:
         """Note the bytes that are held now."""

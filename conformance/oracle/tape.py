@@ -27,16 +27,13 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from enum import Enum
-from types import EllipsisType
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 P = ParamSpec("P")
 T = TypeVar("T")
-#: float64, complex128, int64 or bool.
 Elements = NDArray[Any]
 Shape = tuple[int, ...]
 #: A place in the graph: a vertex, and which of its results.
@@ -45,60 +42,47 @@ Key = tuple["Vertex", int]
 Wanted = Sequence[bool]
 Cotangents = Sequence["Tensor | None"]
 #: The residuals of an operation, by position; `None` for one that no differentiated input needs.
-Saved = Sequence["Tensor | _Out | None"]
+Saved = Sequence["Tensor | None"]
 #: A function that returns these, given for each input whether a gradient can reach it.
 Chooses = Callable[..., Saved]
-#: `back(cotangent, wanted, *saved)`: the cotangents of the inputs. It does not use residuals that are
-#: `None`.
-Back = Callable[..., Cotangents]
+#: `slope(cotangent, *saved)`: the cotangent of one input, before it is summed over what broadcasting
+#: had repeated. It does not use residuals that are `None`.
+Slope = Callable[..., "Tensor"]
+Context = AbstractContextManager[object]
 #: The states of generators, of NumPy's global one and of Python's, each in the library's own format.
 RandomState = tuple[list[tuple[np.random.Generator, Mapping[str, Any]]], Any, tuple[Any, ...]]
 
-ITEMSIZE = {"bool": 1, "bfloat16": 2, "float16": 2}
+#: The dtype of a tensor's elements, by the kind of dtype that they stand for.
+_HELD = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64, "c": np.complex128}
 #: The dtype of a Python number among an operation's arguments. It has no part in promotion.
 NUMBER = ""
 _number = itertools.count()
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
+@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
 class Tensor:
-    """Elements, the dtype that they stand for, and a place in the graph where a gradient can reach it:
-    `node` made it as its result number `index`.
+    """Elements (float64, complex128, int64 or bool), the dtype that they stand for, and a place in the
+    graph where a gradient can reach it: `node` made it as its result number `index`.
 
     `scope` is the run of a region's function that it was made in, `None` outside: a tensor of another
     scope is one that the function reads by closure.
     """
 
-    __slots__ = ("__weakref__", "data", "dtype", "index", "node", "scope")
-
-    def __init__(
-        self,
-        data: Elements,
-        dtype: str,
-        node: Vertex | None = None,
-        index: int = 0,
-        scope: Frame | None = None,
-    ) -> None:
-        self.data, self.dtype, self.node, self.index = data, dtype, node, index
-        self.scope = scope
+    data: Elements
+    dtype: str
+    node: Vertex | None = None
+    index: int = 0
+    scope: Frame | None = None
 
     @property
     def shape(self) -> Shape:
         return self.data.shape
 
     @property
-    def nbytes(self) -> int:
-        """Bytes at the dtype that the tensor stands for, not of the float64 elements."""
-        return self.data.size * itemsize(self.dtype)
-
-    @property
     def key(self) -> Key | None:
         """Its place in the graph; `None` where no gradient can reach it."""
         return None if self.node is None else (self.node, self.index)
-
-    def numpy(self) -> Elements:
-        """The elements: float64, int64 or bool."""
-        return self.data
 
     def __repr__(self) -> str:
         return f"{self.data!r} [{self.dtype}]"
@@ -106,7 +90,7 @@ class Tensor:
 
 def itemsize(dtype: str) -> int:
     """Bytes of one element of a dtype, by name."""
-    return ITEMSIZE.get(dtype) or np.dtype(dtype).itemsize
+    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
 
 
 def is_float(dtype: str) -> bool:
@@ -122,14 +106,8 @@ def tensor(elements: ArrayLike, dtype: str = "float32", gradient: bool = False) 
 
 def rounded(elements: Elements, dtype: str) -> Elements:
     """Elements rounded to a dtype, as float64, complex128, int64 or bool; always a new array."""
-    if dtype == "bool":
-        return elements.astype(np.bool_)
-    if not is_float(dtype):
-        return elements.astype(dtype).astype(np.int64)
-    if "complex" in dtype:
-        return elements.astype(dtype).astype(np.complex128)
     if dtype != "bfloat16":
-        return elements.astype(dtype).astype(np.float64)
+        return elements.astype(dtype).astype(_HELD[np.dtype(dtype).kind])
     single = np.ascontiguousarray(elements, np.float32)
     bits: Elements = single.view(np.uint32).astype(np.uint64)
     bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
@@ -137,13 +115,13 @@ def rounded(elements: Elements, dtype: str) -> Elements:
     return np.where(np.isfinite(near), near, elements).astype(np.float64)
 
 
-def promote(*dtypes: str | None) -> str:
-    """The dtype of a result whose operands have these dtypes; `None` (a Python number) is ignored.
+def promote(*dtypes: str) -> str:
+    """The dtype of a result whose operands have these dtypes; `NUMBER` is ignored.
 
     Promotion is NumPy's; `bfloat16` with another floating dtype gives `float32` (with `float64`,
     `float64`).
     """
-    known = [d for d in dtypes if d is not None] or ["float32"]
+    known = [d for d in dtypes if d != NUMBER] or ["float32"]
     if len(set(known)) == 1:
         return known[0]
     if "bfloat16" in known:
@@ -157,13 +135,14 @@ def promote(*dtypes: str | None) -> str:
 
 class Vertex:
     """A vertex of the graph, which tensors result from. A later one has a greater `seq`; `inputs` are
-    the keys of the tensors that it reads, `saved` its residuals."""
+    the keys of the tensors that it reads, `saved` its residuals, and `results` their number."""
 
-    seq: int
-    inputs: Sequence[Key | None]
-    saved: Sequence[Tensor | _Own | None]
+    seq: int = -1
+    inputs: Sequence[Key | None] = ()
+    saved: Saved = ()
+    results: int = 1
 
-    def gradients(self, cotangents: Cotangents, wanted: Wanted, task: _Task) -> Cotangents:
+    def gradients(self, cotangents: Cotangents, wanted: Wanted, task: Task) -> Cotangents:
         """The cotangents of the inputs that are wanted, given those of the results."""
         raise NotImplementedError
 
@@ -171,41 +150,35 @@ class Vertex:
 class Leaf(Vertex):
     """A tensor that the program starts from and that requires a gradient."""
 
-    inputs = ()
-    saved = ()
-    seq = -1
+
+class _Own(Tensor):
+    """A node's own result, without a reference to the node: that would be a cycle."""
+
+    __slots__ = ()
+
+
+#: Stands for an operation's own result among its residuals.
+OUT = Tensor(np.empty(0), NUMBER)
 
 
 class Node(Vertex):
-    """One recorded operation: the keys of its inputs, and its residuals.
+    """One recorded operation: its residuals, and for each input the key, the shape and the slope."""
 
-    `saved` holds tensors; an `OUT` among them becomes the operation's own result, as `_Own`.
-    """
-
-    def __init__(self, inputs: Sequence[Tensor], saved: Saved, back: Back, out: Tensor) -> None:
+    def __init__(
+        self, inputs: Sequence[Tensor], saved: Saved, slopes: Sequence[Slope], out: Tensor
+    ) -> None:
         self.seq = next(_number)
         self.inputs = [t.key for t in inputs]
-        self.back = back
+        self.shapes = [t.shape for t in inputs]
+        self.slopes = slopes
         self.saved = [_Own(out.data, out.dtype) if s is OUT else s for s in saved]
 
-    def gradients(self, cotangents: Cotangents, wanted: Wanted, task: _Task) -> Cotangents:
-        saved = [Tensor(s.data, s.dtype, self, 0) if isinstance(s, _Own) else s for s in self.saved]
-        return self.back(cotangents[0], wanted, *saved)
-
-
-@dataclass
-class _Own:
-    """A node's own result, without a reference to the node: that would be a cycle."""
-
-    data: Elements
-    dtype: str
-
-
-class _Out(Enum):
-    OUT = "out"
-
-
-OUT: Final = _Out.OUT
+    def gradients(self, cotangents: Cotangents, wanted: Wanted, task: Task) -> Cotangents:
+        saved = [Tensor(s.data, s.dtype, self) if isinstance(s, _Own) else s for s in self.saved]
+        return [
+            _like(slope(cotangents[0], *saved), shape) if want else None
+            for slope, shape, want in zip(self.slopes, self.shapes, wanted, strict=True)
+        ]
 
 
 @dataclass(eq=False)
@@ -264,29 +237,36 @@ def executions() -> list[tuple[str, str, str]]:
 def _record(
     inputs: Sequence[Tensor],
     data: Elements,
-    dtype: str,
     saved: Saved | Chooses = (),
-    back: Back | None = None,
+    *slopes: Slope,
+    dtype: str = "",
 ) -> Tensor:
     """The result of an operation, linked to its inputs where a gradient can reach it.
 
-    `back(cotangent, wanted, *saved)` returns a cotangent, or `None`, for each input; `saved` may
-    be a function of which inputs a gradient can reach.
+    `slopes` has one function for each input, or none if the operation has no gradient; `saved` may be
+    a function of which inputs a gradient can reach. The dtype is that of the inputs, promoted, if no
+    other one is given.
     """
     frame = _state.frame
     if frame is not None and not frame.keep:
         for t in inputs:
             if t.scope is not frame:
                 frame.outside.setdefault(id(t), t)
-    out = Tensor(data, dtype, scope=frame)
+    dtype = dtype or promote(*(t.dtype for t in inputs))
+    out = Tensor(np.asarray(data), dtype, scope=frame)
     reached = [t.node is not None for t in inputs]
-    if not _state.recording or back is None or not is_float(dtype) or not any(reached):
+    if not _state.recording or not slopes or not is_float(dtype) or not any(reached):
         return out
     if frame is not None and not frame.keep:
         out.node = frame.inside
         return out
-    out.node = Node(inputs, saved(*reached) if callable(saved) else saved, back, out)
+    out.node = Node(inputs, saved(*reached) if callable(saved) else saved, slopes, out)
     return out
+
+
+def _unary(x: Tensor, data: Elements, slope: Slope, *saved: Tensor, dtype: str = "") -> Tensor:
+    """The result of an operation of one tensor."""
+    return _record((x,), data, saved, slope, dtype=dtype)
 
 
 def _operation(function: Callable[P, T]) -> Callable[P, T]:
@@ -320,18 +300,6 @@ def _const(data: ArrayLike, dtype: str = "float32") -> Tensor:
 # -- gradients -------------------------------------------------------------------------------------
 
 
-class _Task:
-    """The state of one call of `gradient`, in which each region is run again at most once."""
-
-    def __init__(self) -> None:
-        self.runs: dict[RegionNode, _Run] = {}
-
-    def rerun(self, node: RegionNode) -> _Run:
-        if node not in self.runs:
-            self.runs[node] = node.rerun(self)
-        return self.runs[node]
-
-
 def gradient(
     target: Tensor,
     wrt: Iterable[Tensor],
@@ -352,7 +320,7 @@ def gradient(
         cotangent = _const(np.ones(target.shape), target.dtype)
     keys = [t.key for t in wrt]
     with _set(recording=create_graph, logging=False, frame=None):
-        by_place = _backward([target], [cotangent], {k for k in keys if k}, _Task(), stop=False)
+        by_place = _backward([target], [cotangent], {k for k in keys if k}, {}, stop=False)
     return [by_place.get(key) if key else None for key in keys]
 
 
@@ -376,7 +344,7 @@ def _backward(
     outputs: Sequence[Tensor],
     cotangents: Sequence[Tensor],
     targets: Set[Key],
-    task: _Task,
+    task: Task,
     stop: bool,
 ) -> dict[Key, Tensor]:
     """Cotangents of the targets, by key. With `stop` the walk does not go beyond the targets."""
@@ -398,11 +366,8 @@ def _backward(
         give(output.key, cotangent)
     while heap:
         node = heapq.heappop(heap)[1]
-        count = len(node.outputs) if isinstance(node, RegionNode) else 1
-        mine = [
-            None if stop and (node, i) in targets else cotangent_of.get((node, i))
-            for i in range(count)
-        ]
+        places = [(node, i) for i in range(node.results)]
+        mine = [None if stop and k in targets else cotangent_of.get(k) for k in places]
         wanted = [k is not None and (k in targets or bool(leads.get(k[0]))) for k in node.inputs]
         for key, value in zip(node.inputs, node.gradients(mine, wanted, task), strict=True):
             give(key, value)
@@ -436,50 +401,44 @@ class _Later:
     index: int
 
 
-@dataclass
-class _Run:
-    """A region run again: its differentiable results (`outputs`) and the tensors that it was given as
-    arguments (`taken`), in order."""
-
-    outputs: list[Tensor]
-    taken: list[Tensor]
+#: The regions that one call of `gradient` ran again, each once: the differentiable results, and the
+#: tensors that the function was given as arguments, in order.
+Task = dict["RegionNode", tuple[list[Tensor], list[Tensor]]]
 
 
+@dataclass(eq=False)
 class RegionNode(Vertex):
     """A region in the graph: its function, its arguments, and the tensors that it read by closure.
 
-    `outputs` are the shapes and dtypes of its results; nothing that the function computed is kept.
+    Nothing that the function computed is kept, but of its differentiable `results` the number.
     `context` is what a rerun runs in.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., object],
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-        captured: list[Tensor],
-        state: RandomState | None,
-        merge: bool,
-        outputs: list[tuple[Shape, str]],
-        name: str,
-        context: AbstractContextManager[object],
-    ) -> None:
-        self.seq = next(_number)
-        self.function, self.name, self.state, self.merge = function, name, state, merge
-        self.context = context
-        self.inputs = [t.key for t in (*tensors_in((args, kwargs)), *captured)]
-        self.captured = captured
-        self.args, self.kwargs = _map(_kept, args), _map(_kept, kwargs)
-        self.saved = list(tensors_in((self.args, self.kwargs))) + list(captured)
-        self.outputs = outputs
+    function: Callable[..., object]
+    name: str
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+    captured: list[Tensor]
+    state: RandomState | None
+    merge: bool
+    context: Context
+    results: int
 
-    def rerun(self, task: _Task) -> _Run:
-        """Run the function again on what was kept, recording a graph."""
+    def __post_init__(self) -> None:
+        self.seq = next(_number)
+        self.inputs = [t.key for t in (*tensors_in((self.args, self.kwargs)), *self.captured)]
+        self.args, self.kwargs = _map(_kept, self.args), _map(_kept, self.kwargs)
+        self.saved = [*tensors_in((self.args, self.kwargs)), *self.captured]
+
+    def rerun(self, task: Task) -> tuple[list[Tensor], list[Tensor]]:
+        """Run the function again on what was kept, recording a graph; once in a task."""
+        if self in task:
+            return task[self]
         inside: list[Tensor] = []
 
         def fetch(kept: Tensor | _Later) -> Tensor:
             if isinstance(kept, _Later):
-                made = task.rerun(kept.node).outputs[kept.index]
+                made = kept.node.rerun(task)[0][kept.index]
                 kept = Tensor(made.data, made.dtype, kept.node, kept.index)
             inside.append(_alias(kept))
             return inside[-1]
@@ -497,17 +456,17 @@ class RegionNode(Vertex):
         if before is not None:
             set_random_state(before)
         outputs = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
-        return _Run(outputs, inside)
-
-    def gradients(self, cotangents: Cotangents, wanted: Wanted, task: _Task) -> Cotangents:
-        run = task.rerun(self)
-        if len(run.outputs) != len(self.outputs):
+        if len(outputs) != self.results:
             raise RuntimeError(f"region {self.name!r} gave other tensors when it ran again")
-        keys = [t.key for t in run.taken] + [t.key for t in self.captured]
+        task[self] = outputs, inside
+        return task[self]
+
+    def gradients(self, cotangents: Cotangents, wanted: Wanted, task: Task) -> Cotangents:
+        results, taken = self.rerun(task)
+        keys = [t.key for t in (*taken, *self.captured)]
         targets = {k for k, want in zip(keys, wanted, strict=True) if want and k}
-        pairs = [(o, c) for o, c in zip(run.outputs, cotangents, strict=True) if c is not None]
-        outputs, given = [o for o, _ in pairs], [c for _, c in pairs]
-        by_place = _backward(outputs, given, targets, task, stop=True)
+        pairs = [(o, c) for o, c in zip(results, cotangents, strict=True) if c is not None]
+        by_place = _backward([o for o, _ in pairs], [c for _, c in pairs], targets, task, stop=True)
         return [
             by_place.get(k) if want and k else None for k, want in zip(keys, wanted, strict=True)
         ]
@@ -520,18 +479,12 @@ def _kept(given: Tensor) -> Tensor | _Later:
     return given
 
 
-def _no_contexts() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
-    return nullcontext(), nullcontext()
-
-
 def recompute(
     function: Callable[P, T],
     *,
     preserve_rng: bool = True,
     merge_adjacent: bool = False,
-    contexts: Callable[
-        [], tuple[AbstractContextManager[object], AbstractContextManager[object]]
-    ] = _no_contexts,
+    contexts: Callable[[], tuple[Context, Context]] = lambda: (nullcontext(), nullcontext()),
 ) -> Callable[P, T]:
     """A callable that runs `function` again in backward instead of keeping its activations.
 
@@ -569,10 +522,8 @@ def recompute(
         node = None
         if made:
             captured = list(frame.outside.values())
-            like = [(t.shape, t.dtype) for t in made]
-            node = RegionNode(
-                function, args, kwargs, captured, state, merge_adjacent, like, name, second
-            )
+            kept = (args, kwargs, captured, state)
+            node = RegionNode(function, name, *kept, merge_adjacent, second, len(made))
         index = {id(t): i for i, t in enumerate(made)}
 
         def leave(t: Tensor) -> Tensor:
@@ -613,7 +564,7 @@ def _map(function: Callable[[Any], object], tree: object) -> Any:
     return tree
 
 
-def memory_of(tensor: Tensor | _Own) -> Elements:
+def memory_of(tensor: Tensor) -> Elements:
     """The array that owns a tensor's memory: that of another tensor if it is a view."""
     return tensor.data if tensor.data.base is None else tensor.data.base
 
@@ -672,8 +623,12 @@ def set_random_state(state: RandomState) -> None:
     random.setstate(pythons)
 
 
+def _source(seed: int | None) -> np.random.Generator:
+    return _state.generator if seed is None else np.random.default_rng(seed)
+
+
 def _uniform(u: Elements | float, low: float, high: float) -> Tensor:
-    return _record((), rounded(np.asarray(low + (high - low) * u), "float32"), "float32")
+    return _record((), rounded(np.asarray(low + (high - low) * u), "float32"), dtype="float32")
 
 
 @_operation
@@ -682,8 +637,7 @@ def uniform(
 ) -> Tensor:
     """`low + (high - low) * u`, u uniform in [0, 1), as float32, from the implicit generator, or
     from the operation's own seed."""
-    source = _state.generator if seed is None else np.random.default_rng(seed)
-    return _uniform(source.random(shape), low, high)
+    return _uniform(_source(seed).random(shape), low, high)
 
 
 @_operation
@@ -710,20 +664,14 @@ def python_uniform(low: float = 0.0, high: float = 1.0) -> Tensor:
 def dropout(x: Tensor, p: float = 0.5, seed: int | None = None) -> Tensor:
     """`x * mask / (1 - p)`, mask 0 with probability p and else 1, from the implicit generator,
     or from the operation's own seed."""
-    source = _state.generator if seed is None else np.random.default_rng(seed)
-    return masked(x, source.random(x.shape) >= p, p)
+    return masked(x, _source(seed).random(x.shape) >= p, p)
 
 
 def masked(x: Tensor, mask: ArrayLike, p: float) -> Tensor:
     """Dropout with a given mask."""
     kept = Tensor(np.asarray(mask, np.bool_), "bool", scope=_state.frame)
-    return _record(
-        (x,),
-        x.data * kept.data / (1 - p),
-        x.dtype,
-        (kept,),
-        lambda g, wanted, m: (masked(g, m.data, p),),
-    )
+    data = x.data * kept.data / (1 - p)
+    return _unary(x, data, lambda g, mask: masked(g, mask.data, p), kept)
 
 
 # -- elementwise operations ------------------------------------------------------------------------
@@ -733,8 +681,7 @@ def _like(g: Tensor, shape: Shape) -> Tensor:
     """A cotangent summed over what broadcasting had repeated, so that it has `shape`."""
     if g.shape == shape:
         return g
-    extra = len(g.shape) - len(shape)
-    for _ in range(extra):
+    for _ in range(len(g.shape) - len(shape)):
         g = sum(g, axis=0)
     for axis, length in enumerate(shape):
         if length == 1 and g.shape[axis] != 1:
@@ -742,242 +689,180 @@ def _like(g: Tensor, shape: Shape) -> Tensor:
     return g
 
 
-def _binary(a: Tensor | float, b: Tensor | float) -> tuple[Tensor, Tensor, str]:
-    a, b = _as_tensor(a), _as_tensor(b)
-    return a, b, promote(a.dtype or None, b.dtype or None)
+def _pair(a: Tensor | float, b: Tensor | float) -> tuple[Tensor, Tensor]:
+    return _as_tensor(a), _as_tensor(b)
 
 
 def _alias(x: Tensor) -> Tensor:
     """The same elements as a new vertex of the graph."""
-    return _record((x,), x.data, x.dtype, (), lambda g, wanted: (g,))
+    return _unary(x, x.data, lambda g: g)
 
 
 @_operation
 def add(a: Tensor | float, b: Tensor | float) -> Tensor:
     """`a + b`, broadcast."""
-    a, b, dtype = _binary(a, b)
-    shapes = a.shape, b.shape
-
-    def back(g: Tensor, wanted: Wanted) -> Cotangents:
-        return [
-            _like(g, shape) if want else None for shape, want in zip(shapes, wanted, strict=True)
-        ]
-
-    return _record((a, b), a.data + b.data, dtype, (), back)
+    a, b = _pair(a, b)
+    return _record((a, b), a.data + b.data, (), lambda g: g, lambda g: g)
 
 
 @_operation
 def subtract(a: Tensor | float, b: Tensor | float) -> Tensor:
     """`a - b`, broadcast."""
-    a, b, dtype = _binary(a, b)
-    shapes = a.shape, b.shape
-
-    def back(g: Tensor, wanted: Wanted) -> Cotangents:
-        return (
-            _like(g, shapes[0]) if wanted[0] else None,
-            _like(negative(g), shapes[1]) if wanted[1] else None,
-        )
-
-    return _record((a, b), a.data - b.data, dtype, (), back)
+    a, b = _pair(a, b)
+    return _record((a, b), a.data - b.data, (), lambda g: g, negative)
 
 
 @_operation
 def multiply(a: Tensor | float, b: Tensor | float) -> Tensor:
     """`a * b`, broadcast."""
-    a, b, dtype = _binary(a, b)
-    shapes = a.shape, b.shape
-
-    def back(g: Tensor, wanted: Wanted, a: Tensor, b: Tensor) -> Cotangents:
-        return (
-            _like(multiply(g, b), shapes[0]) if wanted[0] else None,
-            _like(multiply(g, a), shapes[1]) if wanted[1] else None,
-        )
-
-    return _record((a, b), a.data * b.data, dtype, _crosswise(a, b), back)
+    a, b = _pair(a, b)
+    slopes = lambda g, a, b: multiply(g, b), lambda g, a, b: multiply(g, a)
+    return _record((a, b), a.data * b.data, _crosswise(a, b), *slopes)
 
 
 def _crosswise(a: Tensor, b: Tensor) -> Chooses:
     """The residuals of a product: each factor is read by the gradient of the other."""
-    return lambda reach_a, reach_b: (a if reach_b else None, b if reach_a else None)
+    return lambda reach_a, reach_b, *_: (a if reach_b else None, b if reach_a else None)
 
 
 @_operation
 def divide(a: Tensor | float, b: Tensor | float) -> Tensor:
     """`a / b`, broadcast."""
-    a, b, dtype = _binary(a, b)
-    shapes = a.shape, b.shape
-
-    def back(g: Tensor, wanted: Wanted, a: Tensor, b: Tensor) -> Cotangents:
-        return (
-            _like(divide(g, b), shapes[0]) if wanted[0] else None,
-            _like(negative(divide(multiply(g, a), multiply(b, b))), shapes[1])
-            if wanted[1]
-            else None,
-        )
+    a, b = _pair(a, b)
 
     def saved(reach_a: bool, reach_b: bool) -> Saved:
         return (a if reach_b else None, b)
 
-    return _record((a, b), a.data / b.data, dtype, saved, back)
+    slopes = (
+        lambda g, a, b: divide(g, b),
+        lambda g, a, b: negative(divide(multiply(g, a), multiply(b, b))),
+    )
+    return _record((a, b), a.data / b.data, saved, *slopes)
 
 
 @_operation
 def negative(x: Tensor) -> Tensor:
     """`-x`."""
-    return _record((x,), -x.data, x.dtype, (), lambda g, wanted: (negative(g),))
+    return _unary(x, -x.data, negative)
 
 
 @_operation
 def relu(x: Tensor) -> Tensor:
     """`maximum(x, 0)`; its gradient at 0 is 0."""
-
-    def back(g: Tensor, wanted: Wanted, out: Tensor) -> Cotangents:
-        return (multiply(g, _const(out.data > 0, out.dtype)),)
-
-    return _record((x,), np.maximum(x.data, 0), x.dtype, (OUT,), back)
+    data = np.maximum(x.data, 0)
+    return _unary(x, data, lambda g, out: multiply(g, _const(out.data > 0, out.dtype)), OUT)
 
 
 @_operation
 def gelu(x: Tensor) -> Tensor:
     """`x * (1 + erf(x / sqrt(2))) / 2`."""
 
-    def back(g: Tensor, wanted: Wanted, x: Tensor) -> Cotangents:
-        density = multiply(exp(multiply(multiply(x, x), -0.5)), 1 / math.sqrt(2 * math.pi))
-        return (multiply(g, add(_normal_cdf(x), multiply(x, density))),)
+    def back(g: Tensor, x: Tensor) -> Tensor:
+        return multiply(g, add(_normal_cdf(x), multiply(x, _normal_density(x))))
 
-    return _record((x,), x.data * (1 + _erf(x.data / math.sqrt(2))) / 2, x.dtype, (x,), back)
+    return _unary(x, x.data * (1 + _erf(x.data / math.sqrt(2))) / 2, back, x)
 
 
 def _normal_cdf(x: Tensor) -> Tensor:
-    def back(g: Tensor, wanted: Wanted, x: Tensor) -> Cotangents:
-        density = multiply(exp(multiply(multiply(x, x), -0.5)), 1 / math.sqrt(2 * math.pi))
-        return (multiply(g, density),)
+    data = (1 + _erf(x.data / math.sqrt(2))) / 2
+    return _unary(x, data, lambda g, x: multiply(g, _normal_density(x)), x)
 
-    return _record((x,), (1 + _erf(x.data / math.sqrt(2))) / 2, x.dtype, (x,), back)
+
+def _normal_density(x: Tensor) -> Tensor:
+    return multiply(exp(multiply(multiply(x, x), -0.5)), 1 / math.sqrt(2 * math.pi))
 
 
 @_operation
 def tanh(x: Tensor) -> Tensor:
     """`tanh(x)`."""
-
-    def back(g: Tensor, wanted: Wanted, out: Tensor) -> Cotangents:
-        return (multiply(g, subtract(1.0, multiply(out, out))),)
-
-    return _record((x,), np.tanh(x.data), x.dtype, (OUT,), back)
+    data = np.tanh(x.data)
+    return _unary(x, data, lambda g, out: multiply(g, subtract(1.0, multiply(out, out))), OUT)
 
 
 @_operation
 def sigmoid(x: Tensor) -> Tensor:
     """`1 / (1 + exp(-x))`."""
-
-    def back(g: Tensor, wanted: Wanted, out: Tensor) -> Cotangents:
-        return (multiply(g, multiply(out, subtract(1.0, out))),)
-
-    return _record((x,), (1 + np.tanh(x.data / 2)) / 2, x.dtype, (OUT,), back)
+    data = (1 + np.tanh(x.data / 2)) / 2
+    return _unary(x, data, lambda g, out: multiply(g, multiply(out, subtract(1.0, out))), OUT)
 
 
 @_operation
 def sin(x: Tensor) -> Tensor:
     """`sin(x)`."""
-    return _record((x,), np.sin(x.data), x.dtype, (x,), lambda g, wanted, x: (multiply(g, cos(x)),))
+    return _unary(x, np.sin(x.data), lambda g, x: multiply(g, cos(x)), x)
 
 
 @_operation
 def cos(x: Tensor) -> Tensor:
     """`cos(x)`."""
-
-    def back(g: Tensor, wanted: Wanted, x: Tensor) -> Cotangents:
-        return (negative(multiply(g, sin(x))),)
-
-    return _record((x,), np.cos(x.data), x.dtype, (x,), back)
+    return _unary(x, np.cos(x.data), lambda g, x: negative(multiply(g, sin(x))), x)
 
 
 @_operation
 def exp(x: Tensor) -> Tensor:
     """`exp(x)`."""
-    return _record(
-        (x,), np.exp(x.data), x.dtype, (OUT,), lambda g, wanted, out: (multiply(g, out),)
-    )
+    return _unary(x, np.exp(x.data), multiply, OUT)
 
 
 @_operation
 def log(x: Tensor) -> Tensor:
     """`log(x)`, the natural logarithm."""
-    return _record((x,), np.log(x.data), x.dtype, (x,), lambda g, wanted, x: (divide(g, x),))
+    return _unary(x, np.log(x.data), divide, x)
 
 
 @_operation
 def square(x: Tensor) -> Tensor:
     """`x * x`."""
-    return _record((x,), x.data**2, x.dtype, (x,), lambda g, wanted, x: (multiply(g, add(x, x)),))
+    return _unary(x, x.data**2, lambda g, x: multiply(g, add(x, x)), x)
 
 
 @_operation
 def sqrt(x: Tensor) -> Tensor:
     """`sqrt(x)`."""
-
-    def back(g: Tensor, wanted: Wanted, out: Tensor) -> Cotangents:
-        return (divide(g, add(out, out)),)
-
-    return _record((x,), np.sqrt(x.data), x.dtype, (OUT,), back)
+    return _unary(x, np.sqrt(x.data), lambda g, out: divide(g, add(out, out)), OUT)
 
 
 @_operation
 def abs(x: Tensor) -> Tensor:
     """`abs(x)`; its gradient at 0 is 0."""
-
-    def back(g: Tensor, wanted: Wanted, x: Tensor) -> Cotangents:
-        return (multiply(g, _const(np.sign(x.data), x.dtype)),)
-
-    return _record((x,), np.abs(x.data), x.dtype, (x,), back)
+    data = np.abs(x.data)
+    return _unary(x, data, lambda g, x: multiply(g, _const(np.sign(x.data), x.dtype)), x)
 
 
 @_operation
 def maximum(a: Tensor | float, b: Tensor | float) -> Tensor:
     """The larger of a and b, broadcast; where they are equal the gradient goes to a."""
-    a, b, dtype = _binary(a, b)
-    shapes = a.shape, b.shape
-
-    def back(g: Tensor, wanted: Wanted, a: Tensor, b: Tensor) -> Cotangents:
-        first = _const(a.data >= b.data, g.dtype)
-        return (
-            _like(multiply(g, first), shapes[0]) if wanted[0] else None,
-            _like(multiply(g, subtract(1.0, first)), shapes[1]) if wanted[1] else None,
-        )
-
-    return _record((a, b), np.maximum(a.data, b.data), dtype, (a, b), back)
+    a, b = _pair(a, b)
+    slopes = (
+        lambda g, a, b: multiply(g, _const(a.data >= b.data, g.dtype)),
+        lambda g, a, b: multiply(g, _const(a.data < b.data, g.dtype)),
+    )
+    return _record((a, b), np.maximum(a.data, b.data), (a, b), *slopes)
 
 
 @_operation
 def max(x: Tensor, axis: int = -1, keepdims: bool = False) -> Tensor:
     """The largest element along an axis, the first where several are equal."""
-    first = x.data.argmax(axis)
+    shape = x.shape
 
-    def back(g: Tensor, wanted: Wanted, first: Tensor) -> Cotangents:
+    def back(g: Tensor, first: Tensor) -> Tensor:
         chosen = np.zeros(shape)
         np.put_along_axis(chosen, np.expand_dims(first.data, axis), 1.0, axis)
-        kept = tuple(1 if i == axis % len(shape) else n for i, n in enumerate(shape))
-        return (multiply(reshape(g, kept), _const(chosen, g.dtype)),)
+        return multiply(reshape(g, _reduced(shape, axis)), _const(chosen, g.dtype))
 
-    shape = x.shape
-    mask = Tensor(first, "int64")
-    return _record((x,), x.data.max(axis, keepdims=keepdims), x.dtype, (mask,), back)
+    first = Tensor(x.data.argmax(axis), "int64")
+    return _unary(x, x.data.max(axis, keepdims=keepdims), back, first)
 
 
 @_operation
 def cumulative_sum(x: Tensor, axis: int = -1) -> Tensor:
     """The cumulative sum along an axis."""
-
-    def back(g: Tensor, wanted: Wanted) -> Cotangents:
-        return (_flipped(cumulative_sum(_flipped(g, axis), axis), axis),)
-
-    return _record((x,), np.cumsum(x.data, axis), x.dtype, (), back)
+    data = np.cumsum(x.data, axis)
+    return _unary(x, data, lambda g: _flipped(cumulative_sum(_flipped(g, axis), axis), axis))
 
 
 def _flipped(x: Tensor, axis: int) -> Tensor:
-    return _record(
-        (x,), np.flip(x.data, axis).copy(), x.dtype, (), lambda g, wanted: (_flipped(g, axis),)
-    )
+    return _unary(x, np.flip(x.data, axis).copy(), lambda g: _flipped(g, axis))
 
 
 @_operation
@@ -991,9 +876,7 @@ def rrelu(x: Tensor, low: float = 0.125, high: float = 1 / 3) -> Tensor:
 def leaky(x: Tensor, slopes: ArrayLike) -> Tensor:
     """x times given slopes."""
     kept = Tensor(np.asarray(slopes, np.float64), x.dtype, scope=_state.frame)
-    return _record(
-        (x,), x.data * kept.data, x.dtype, (kept,), lambda g, wanted, m: (leaky(g, m.data),)
-    )
+    return _unary(x, x.data * kept.data, lambda g, slopes: leaky(g, slopes.data), kept)
 
 
 @_operation
@@ -1021,11 +904,7 @@ def loop_sin(x: Tensor, times: int) -> Tensor:
 def custom_sin(x: Tensor, reads: int = 1, rule: str = "reverse") -> Tensor:
     """`sin(x)`, with a gradient written by hand, twice the true one. In programs, it reads what
     it has saved `reads` times, as a rule for cotangents (`reverse`) or for tangents (`forward`)."""
-
-    def back(g: Tensor, wanted: Wanted, x: Tensor) -> Cotangents:
-        return (multiply(multiply(g, cos(x)), 2.0),)
-
-    return _record((x,), np.sin(x.data), x.dtype, (x,), back)
+    return _unary(x, np.sin(x.data), lambda g, x: multiply(multiply(g, cos(x)), 2.0), x)
 
 
 @_operation
@@ -1101,11 +980,11 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """`exp(x - max(x)) / sum(exp(x - max(x)))` along an axis."""
     powers = np.exp(x.data - x.data.max(axis, keepdims=True))
 
-    def back(g: Tensor, wanted: Wanted, out: Tensor) -> Cotangents:
+    def back(g: Tensor, out: Tensor) -> Tensor:
         g = multiply(g, out)
-        return (subtract(g, multiply(out, sum(g, axis=axis, keepdims=True))),)
+        return subtract(g, multiply(out, sum(g, axis=axis, keepdims=True)))
 
-    return _record((x,), powers / powers.sum(axis, keepdims=True), x.dtype, (OUT,), back)
+    return _unary(x, powers / powers.sum(axis, keepdims=True), back, OUT)
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -1118,28 +997,18 @@ def _turned(x: Tensor) -> Tensor:
 @_operation
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """`a @ b` of tensors with two axes or more, the leading ones broadcast."""
-    shapes = a.shape, b.shape
-
-    def back(g: Tensor, wanted: Wanted, a: Tensor, b: Tensor) -> Cotangents:
-        return (
-            _like(matmul(g, _turned(b)), shapes[0]) if wanted[0] else None,
-            _like(matmul(_turned(a), g), shapes[1]) if wanted[1] else None,
-        )
-
-    return _record((a, b), a.data @ b.data, promote(a.dtype, b.dtype), _crosswise(a, b), back)
+    slopes = lambda g, a, b: matmul(g, _turned(b)), lambda g, a, b: matmul(_turned(a), g)
+    return _record((a, b), a.data @ b.data, _crosswise(a, b), *slopes)
 
 
 @_operation
 def solve(a: Tensor, b: Tensor) -> Tensor:
     """The solution x of `a @ x = b`, a of shape (n, n) and b of (n, k)."""
-
-    def back(g: Tensor, wanted: Wanted, a: Tensor, out: Tensor) -> Cotangents:
-        gb = solve(_turned(a), g)
-        return negative(matmul(gb, _turned(out))) if wanted[0] else None, gb if wanted[1] else None
-
-    return _record(
-        (a, b), np.linalg.solve(a.data, b.data), promote(a.dtype, b.dtype), (a, OUT), back
+    slopes = (
+        lambda g, a, out: negative(matmul(solve(_turned(a), g), _turned(out))),
+        lambda g, a, out: solve(_turned(a), g),
     )
+    return _record((a, b), np.linalg.solve(a.data, b.data), (a, OUT), *slopes)
 
 
 @_operation
@@ -1147,19 +1016,15 @@ def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """`x @ w.T + b`, w of shape (out, in)."""
     shape = x.shape
 
-    def back(g: Tensor, wanted: Wanted, x: Tensor, w: Tensor) -> Cotangents:
-        flat = reshape(g, (-1, g.shape[-1]))
-        return (
-            reshape(matmul(flat, w), shape) if wanted[0] else None,
-            matmul(_turned(flat), reshape(x, (-1, shape[-1]))) if wanted[1] else None,
-            sum(flat, axis=0) if wanted[2] else None,
-        )
+    def flat(t: Tensor) -> Tensor:
+        return reshape(t, (-1, t.shape[-1]))
 
-    def saved(reach_x: bool, reach_w: bool, reach_b: bool) -> Saved:
-        return (x if reach_w else None, w if reach_x else None)
-
-    dtype = promote(x.dtype, w.dtype, b.dtype)
-    return _record((x, w, b), x.data @ w.data.T + b.data, dtype, saved, back)
+    slopes = (
+        lambda g, x, w: reshape(matmul(flat(g), w), shape),
+        lambda g, x, w: matmul(_turned(flat(g)), flat(x)),
+        lambda g, x, w: sum(flat(g), axis=0),
+    )
+    return _record((x, w, b), x.data @ w.data.T + b.data, _crosswise(x, w), *slopes)
 
 
 @_operation
@@ -1167,109 +1032,89 @@ def conv2d(x: Tensor, w: Tensor, stride: int = 1, padding: str = "valid") -> Ten
     """The sum over a window of x (n, c, h, w) times w (o, c, kh, kw) (cross-correlation), zeros
     around x for `same`."""
     window = _Window.of(x.shape, w.shape[2:], stride, padding)
-
-    def back(g: Tensor, wanted: Wanted, x: Tensor, w: Tensor) -> Cotangents:
-        g = reshape(g, (g.shape[0], g.shape[1], -1))
-        gx = gw = None
-        if wanted[0]:
-            gx = _fold(matmul(_turned(reshape(w, (w_shape[0], -1))), g), window)
-        if wanted[1]:
-            gw = reshape(sum(matmul(g, _turned(_unfold(x, window))), axis=0), w_shape)
-        return gx, gw
-
     w_shape = w.shape
-    patches = _unfolded(x.data, window)
-    data = (w.data.reshape(w_shape[0], -1) @ patches).reshape(x.shape[0], w_shape[0], *window.size)
-    return _record((x, w), data, promote(x.dtype, w.dtype), _crosswise(x, w), back)
+
+    def of_x(g: Tensor, x: Tensor, w: Tensor) -> Tensor:
+        return _fold(matmul(_turned(reshape(w, (w_shape[0], -1))), flat(g)), window)
+
+    def of_w(g: Tensor, x: Tensor, w: Tensor) -> Tensor:
+        return reshape(sum(matmul(flat(g), _turned(_unfold(x, window))), axis=0), w_shape)
+
+    def flat(g: Tensor) -> Tensor:
+        return reshape(g, (*g.shape[:2], -1))
+
+    windows = window.over(np.pad(x.data, window.zeros))
+    columns = windows.reshape(x.shape[0], math.prod(w_shape[1:]), -1)
+    data = w.data.reshape(w_shape[0], -1) @ columns
+    data = data.reshape(x.shape[0], w_shape[0], *windows.shape[4:])
+    return _record((x, w), data, _crosswise(x, w), of_x, of_w)
+
+
+def _windows(x: Elements, kernel: Shape, stride: int) -> Elements:
+    """The windows of an array (n, c, h, w), as (n, c, rows, columns, *kernel): a view of it."""
+    make = np.lib.stride_tricks.sliding_window_view
+    return make(x, kernel, (2, 3), writeable=True)[:, :, ::stride, ::stride]
 
 
 @dataclass(frozen=True)
 class _Window:
-    """The geometry of a convolution: shape of x (n, c, h, w), kernel height and width, stride, zeros
-    before, padded height and width, and the height and width of the result in windows."""
+    """The geometry of a convolution: shape of x (n, c, h, w), kernel height and width, stride, and the
+    zeros before and after each axis of x."""
 
     shape: Shape
     kernel: Shape
     stride: int
-    before: Shape
-    padded: Shape
-    size: Shape
+    zeros: Sequence[tuple[int, int]]
 
     @classmethod
     def of(cls, shape: Shape, kernel: Shape, stride: int, padding: str) -> _Window:
-        lengths = shape[2:]
-        zeros = [0, 0]
-        if padding == "same":
-            steps = [-(-n // stride) for n in lengths]
-            needed = zip(steps, kernel, lengths, strict=True)
-            missing = [(s - 1) * stride + k - n for s, k, n in needed]
-            zeros = [n if n > 0 else 0 for n in missing]
-        padded = tuple(n + z for n, z in zip(lengths, zeros, strict=True))
-        size = tuple((n - k) // stride + 1 for n, k in zip(padded, kernel, strict=True))
-        return cls(shape, tuple(kernel), stride, tuple(z // 2 for z in zeros), padded, size)
+        zeros = [(0, 0)] * 4
+        for axis, length in enumerate(kernel, 2) if padding == "same" else ():
+            missing = (shape[axis] - 1) // stride * stride + length - shape[axis]
+            if missing > 0:
+                zeros[axis] = missing // 2, missing - missing // 2
+        return cls(shape, kernel, stride, zeros)
 
-    def rows(self, i: int) -> slice:
-        return slice(i, i + self.stride * (self.size[0] - 1) + 1, self.stride)
-
-    def columns(self, j: int) -> slice:
-        return slice(j, j + self.stride * (self.size[1] - 1) + 1, self.stride)
-
-    def inner(self) -> tuple[EllipsisType, slice, slice]:
-        """Where x lies in the padded array."""
-        top, left = self.before
-        return (..., slice(top, top + self.shape[2]), slice(left, left + self.shape[3]))
+    def over(self, padded: Elements) -> Elements:
+        """The windows of padded elements: (n, c, kh, kw, rows, columns), a view of them."""
+        return _windows(padded, self.kernel, self.stride).transpose(0, 1, 4, 5, 2, 3)
 
 
 def _unfold(x: Tensor, window: _Window) -> Tensor:
     """The windows of x: (n, c * kh * kw, windows)."""
-    data = _unfolded(x.data, window)
-    return _record((x,), data, x.dtype, (), lambda g, wanted: (_fold(g, window),))
-
-
-def _unfolded(x: Elements, window: _Window) -> Elements:
-    n, c = x.shape[:2]
-    padded = np.zeros((n, c, *window.padded))
-    padded[window.inner()] = x
-    kh, kw = window.kernel
-    out = np.empty((n, c, kh, kw, *window.size))
-    for i, j in itertools.product(range(kh), range(kw)):
-        out[:, :, i, j] = padded[:, :, window.rows(i), window.columns(j)]
-    return out.reshape(n, c * kh * kw, -1)
+    windows = window.over(np.pad(x.data, window.zeros))
+    data = windows.reshape(x.shape[0], math.prod(windows.shape[1:4]), -1)
+    return _unary(x, data, lambda g: _fold(g, window))
 
 
 def _fold(patches: Tensor, window: _Window) -> Tensor:
     """The adjoint of `_unfold`: adds up the windows."""
-    n, c = window.shape[:2]
-    kh, kw = window.kernel
-    parts = patches.data.reshape(n, c, kh, kw, *window.size)
-    padded = np.zeros((n, c, *window.padded))
-    for i, j in itertools.product(range(kh), range(kw)):
-        padded[:, :, window.rows(i), window.columns(j)] += parts[:, :, i, j]
-    data = np.ascontiguousarray(padded[window.inner()])
-    return _record((patches,), data, patches.dtype, (), lambda g, wanted: (_unfold(g, window),))
+    padded = np.pad(np.zeros(window.shape), window.zeros)
+    windows = window.over(padded)
+    parts = patches.data.reshape(windows.shape)
+    for i, j in np.ndindex(*window.kernel):
+        windows[:, :, i, j] += parts[:, :, i, j]
+    (top, _), (left, _) = window.zeros[2:]
+    data = padded[:, :, top : top + window.shape[2], left : left + window.shape[3]].copy()
+    return _unary(patches, data, lambda g: _unfold(g, window))
 
 
 @_operation
 def max_pool2d(x: Tensor, size: int) -> Tensor:
     """The maximum of each window, the first where several are equal; stride equals size, no padding."""
-    n, c, h, w = x.shape
-    rows, columns = h // size, w // size
-    cut = x.data[:, :, : rows * size, : columns * size]
-    parts = cut.reshape(n, c, rows, size, columns, size).transpose(0, 1, 2, 4, 3, 5)
-    parts = parts.reshape(n, c, rows, columns, size * size)
-    first = parts.argmax(-1)
-    shape, covered = x.shape, cut.shape
+    shape = x.shape
+    windows = _windows(x.data, (size, size), size)
+    parts = windows.reshape(*windows.shape[:4], size * size)
 
-    def back(g: Tensor, wanted: Wanted, first: Tensor) -> Cotangents:
-        chosen = (np.arange(size * size) == first.data[..., None]).astype(np.float64)
-        chosen = chosen.reshape(n, c, rows, columns, size, size).transpose(0, 1, 2, 4, 3, 5)
+    def back(g: Tensor, first: Tensor) -> Tensor:
         mask = np.zeros(shape)
-        mask[:, :, : rows * size, : columns * size] = chosen.reshape(covered)
-        return (multiply(_spread(g, size, shape), _const(mask)),)
+        chosen = np.arange(size * size) == first.data[..., None]
+        windows = _windows(mask, (size, size), size)
+        windows[...] = chosen.reshape(windows.shape)
+        return multiply(_spread(g, size, shape), _const(mask))
 
-    mask = Tensor(first, "int64")
-    data = np.take_along_axis(parts, first[..., None], -1)[..., 0]
-    return _record((x,), data, x.dtype, (mask,), back)
+    first = Tensor(parts.argmax(-1), "int64")
+    return _unary(x, parts.max(-1), back, first)
 
 
 @_operation
@@ -1280,20 +1125,16 @@ def avg_pool2d(x: Tensor, size: int) -> Tensor:
 
 def _gather(x: Tensor, size: int) -> Tensor:
     """The sum of each window."""
-    n, c, h, w = x.shape
-    rows, columns = h // size, w // size
-    cut = x.data[:, :, : rows * size, : columns * size]
-    data = cut.reshape(n, c, rows, size, columns, size).sum((3, 5))
     shape = x.shape
-    return _record((x,), data, x.dtype, (), lambda g, wanted: (_spread(g, size, shape),))
+    data = _windows(x.data, (size, size), size).sum((4, 5))
+    return _unary(x, data, lambda g: _spread(g, size, shape))
 
 
 def _spread(g: Tensor, size: int, shape: Shape) -> Tensor:
     """The adjoint of `_gather`: each element repeated over its window, zeros outside all windows."""
     data = np.zeros(shape)
-    rows, columns = g.shape[2] * size, g.shape[3] * size
-    data[:, :, :rows, :columns] = g.data.repeat(size, 2).repeat(size, 3)
-    return _record((g,), data, g.dtype, (), lambda h, wanted: (_gather(h, size),))
+    _windows(data, (size, size), size)[...] = g.data[..., None, None]
+    return _unary(g, data, lambda h: _gather(h, size))
 
 
 # -- normalisation ---------------------------------------------------------------------------------
@@ -1306,51 +1147,47 @@ def _normalized(
     centre = x.data.mean(axes, keepdims=True)
     scale = 1 / np.sqrt(x.data.var(axes, keepdims=True) + eps)
     count = math.prod(x.shape[axis] for axis in axes)
+    gamma_shape = gamma.shape
 
     def average(t: Tensor) -> Tensor:
         for axis in axes:
             t = sum(t, axis=axis, keepdims=True)
         return multiply(t, 1 / count)
 
-    def back(g: Tensor, wanted: Wanted, x: Tensor, gamma: Tensor, mask: Tensor) -> Cotangents:
+    def normal(x: Tensor) -> tuple[Tensor, Tensor]:
+        """`(x - mean) / sqrt(var + eps)`, and its factor."""
         if _state.recording:  # the statistics must depend on x for second order
             centred = subtract(x, average(x))
             inverse = _power(add(average(multiply(centred, centred)), eps), -0.5)
         else:
             centred, inverse = subtract(x, _const(centre)), _const(scale)
-        hat = multiply(centred, inverse)
-        gx = ggamma = None
-        if wanted[0]:
-            h = multiply(g, reshape(gamma, shape))
-            shift = add(average(h), multiply(hat, average(multiply(h, hat))))
-            gx = multiply(inverse, subtract(h, shift))
-        if wanted[1]:
-            ggamma = place(multiply(g, hat))
-        return gx, ggamma, place(g) if wanted[2] else None
+        return multiply(centred, inverse), inverse
 
     def place(t: Tensor) -> Tensor:
         return reshape(_like(t, shape), gamma_shape)
 
-    def saved(reach_x: bool, reach_gamma: bool, reach_beta: bool) -> Saved:
-        mask = Tensor(np.stack([centre, scale]), x.dtype)
-        any_statistics = reach_x or reach_gamma
-        return (
-            x if any_statistics else None,
-            gamma if reach_x else None,
-            mask if any_statistics else None,
-        )
+    def of_x(g: Tensor, x: Tensor, gamma: Tensor, mask: Tensor) -> Tensor:
+        hat, inverse = normal(x)
+        h = multiply(g, reshape(gamma, shape))
+        shift = add(average(h), multiply(hat, average(multiply(h, hat))))
+        return multiply(inverse, subtract(h, shift))
 
-    gamma_shape = gamma.shape
+    def of_gamma(g: Tensor, x: Tensor, gamma: Tensor, mask: Tensor) -> Tensor:
+        return place(multiply(g, normal(x)[0]))
+
+    def saved(reach_x: bool, reach_gamma: bool, reach_beta: bool) -> Saved:
+        if not (reach_x or reach_gamma):
+            return (None, None, None)
+        mask = Tensor(np.stack([centre, scale]), x.dtype)
+        return (x, gamma if reach_x else None, mask)
+
     data = (x.data - centre) * scale * gamma.data.reshape(shape) + beta.data.reshape(shape)
-    dtype = promote(x.dtype, gamma.dtype, beta.dtype)
-    return _record((x, gamma, beta), data, dtype, saved, back)
+    return _record((x, gamma, beta), data, saved, of_x, of_gamma, lambda g, *saved: place(g))
 
 
 def _power(x: Tensor, exponent: float) -> Tensor:
-    def back(g: Tensor, wanted: Wanted, x: Tensor) -> Cotangents:
-        return (multiply(g, multiply(_power(x, exponent - 1), exponent)),)
-
-    return _record((x,), x.data**exponent, x.dtype, (x,), back)
+    data = x.data**exponent
+    return _unary(x, data, lambda g, x: multiply(g, multiply(_power(x, exponent - 1), exponent)), x)
 
 
 @_operation
@@ -1366,10 +1203,8 @@ def batch_norm(
     """`(x - mean) / sqrt(var + eps) * gamma + beta`, mean and (biased) var over n, h, w of x (n,
     c, h, w); then `running = (1 - momentum) * running + momentum * batch`, in place."""
     axes = (0, 2, 3)
-    for running, batch in (
-        (running_mean, x.data.mean(axes)),
-        (running_var, x.data.var(axes)),
-    ):
+    batches = x.data.mean(axes), x.data.var(axes)
+    for running, batch in zip((running_mean, running_var), batches, strict=True):
         running.data[...] = (1 - momentum) * running.data + momentum * batch
     return _normalized(x, gamma, beta, axes, (1, -1, 1, 1), eps)
 
@@ -1386,107 +1221,79 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Ten
 @_operation
 def embedding(indices: Tensor, table: Tensor) -> Tensor:
     """`table[indices]`."""
-    return _rows(table, indices)
-
-
-def _rows(table: Tensor, indices: Tensor) -> Tensor:
     rows = table.shape[0]
-
-    def back(g: Tensor, wanted: Wanted, indices: Tensor) -> Cotangents:
-        return (_scatter(g, indices, rows),)
-
-    return _record((table,), table.data[indices.data], table.dtype, (indices,), back)
+    data = table.data[indices.data]
+    return _unary(table, data, lambda g, indices: _scatter(g, indices, rows), indices)
 
 
 def _scatter(g: Tensor, indices: Tensor, rows: int) -> Tensor:
-    """Rows added up where `indices` say: the adjoint of `_rows`."""
+    """Rows added up where `indices` say: the adjoint of `embedding`."""
     data = np.zeros((rows, g.shape[-1]))
     np.add.at(data, indices.data, g.data)
-    return _record((g,), data, g.dtype, (indices,), lambda h, wanted, i: (_rows(h, i),))
-
-
-def _reduced(x: Tensor, axis: int | None, keepdims: bool, factor: float) -> Tensor:
-    shape = x.shape
-    data = np.asarray(x.data.sum(axis, keepdims=keepdims)) * factor
-
-    def back(g: Tensor, wanted: Wanted) -> Cotangents:
-        if axis is None:
-            g = reshape(g, (1,) * len(shape))
-        elif not keepdims:
-            g = reshape(g, tuple(1 if i == axis % len(shape) else n for i, n in enumerate(shape)))
-        return (_repeated(multiply(g, factor) if factor != 1 else g, shape),)
-
-    return _record((x,), data, x.dtype, (), back)
-
-
-def _repeated(x: Tensor, shape: Shape) -> Tensor:
-    """x broadcast to a shape."""
-    old = x.shape
-    data = np.broadcast_to(x.data, shape).copy()
-    return _record((x,), data, x.dtype, (), lambda g, wanted: (_like(g, old),))
+    return _unary(g, data, lambda h, indices: embedding(indices, h), indices)
 
 
 @_operation
 def sum(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The sum over an axis, over all axes where it is `None`."""
-    return _reduced(x, axis, keepdims, 1)
+    shape = x.shape
+    data = x.data.sum(axis, keepdims=keepdims)
+    return _unary(x, data, lambda g: _repeated(reshape(g, _reduced(shape, axis)), shape))
+
+
+def _reduced(shape: Shape, axis: int | None) -> Shape:
+    """A shape with an axis, or every one, of length 1."""
+    return tuple(
+        1 if axis is None or i == axis % len(shape) else length for i, length in enumerate(shape)
+    )
+
+
+def _repeated(x: Tensor, shape: Shape) -> Tensor:
+    """x broadcast to a shape."""
+    return _unary(x, np.broadcast_to(x.data, shape).copy(), lambda g: g)
 
 
 @_operation
 def mean(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The mean over an axis, over all axes where it is `None`."""
     count = x.data.size if axis is None else x.shape[axis]
-    return _reduced(x, axis, keepdims, 1 / count)
+    return multiply(sum(x, axis, keepdims), 1 / count)
 
 
 @_operation
 def reshape(x: Tensor, shape: Shape) -> Tensor:
     """`reshape(x, shape)`, with one -1 allowed."""
     old = x.shape
-    return _record((x,), x.data.reshape(shape), x.dtype, (), lambda g, wanted: (reshape(g, old),))
+    return _unary(x, x.data.reshape(shape), lambda g: reshape(g, old))
 
 
 @_operation
 def permute_dims(x: Tensor, axes: Shape) -> Tensor:
     """`transpose(x, axes)`: the axes of x in the new order."""
-    order = tuple(axis % len(x.shape) for axis in axes)
-    inverse = tuple(int(i) for i in np.argsort(order))
-    data = x.data.transpose(order)
-    return _record((x,), data, x.dtype, (), lambda g, wanted: (permute_dims(g, inverse),))
+    inverse = tuple(int(i) for i in np.argsort([axis % len(x.shape) for axis in axes]))
+    return _unary(x, x.data.transpose(axes), lambda g: permute_dims(g, inverse))
 
 
 @_operation
 def concat(arrays: Sequence[Tensor], axis: int = 0) -> Tensor:
     """`concatenate(arrays, axis)`: tensors one after another along an axis."""
-    ends = np.cumsum([0, *(t.shape[axis] for t in arrays)])
-    bounds = list(itertools.pairwise(int(end) for end in ends))
-
-    def back(g: Tensor, wanted: Wanted) -> Cotangents:
-        parts = zip(bounds, wanted, strict=True)
-        return [_part(g, axis, a, b) if want else None for (a, b), want in parts]
-
-    data = np.concatenate([t.data for t in arrays], axis)
-    return _record(tuple(arrays), data, promote(*(t.dtype for t in arrays)), (), back)
+    ends = [0, *(int(end) for end in np.cumsum([t.shape[axis] for t in arrays]))]
+    slopes = [functools.partial(_part, axis=axis, bounds=b) for b in itertools.pairwise(ends)]
+    return _record(tuple(arrays), np.concatenate([t.data for t in arrays], axis), (), *slopes)
 
 
-def _part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+def _part(x: Tensor, axis: int, bounds: tuple[int, int]) -> Tensor:
+    """The part of x between bounds along an axis."""
     length = x.shape[axis]
-    where = (slice(None),) * (axis % len(x.shape)) + (slice(start, stop),)
-
-    def back(g: Tensor, wanted: Wanted) -> Cotangents:
-        return (_padded(g, axis, start, length),)
-
-    return _record((x,), x.data[where], x.dtype, (), back)
+    data = x.data.swapaxes(0, axis)[slice(*bounds)].swapaxes(0, axis)
+    return _unary(x, data, lambda g: _padded(g, axis, bounds, length))
 
 
-def _padded(x: Tensor, axis: int, start: int, length: int) -> Tensor:
+def _padded(x: Tensor, axis: int, bounds: tuple[int, int], length: int) -> Tensor:
     """x inside zeros along an axis: the adjoint of `_part`."""
-    shape = list(x.shape)
-    stop = start + shape[axis]
-    shape[axis] = length
-    data = np.zeros(shape)
-    data[(slice(None),) * (axis % len(shape)) + (slice(start, stop),)] = x.data
-    return _record((x,), data, x.dtype, (), lambda g, wanted: (_part(g, axis, start, stop),))
+    zeros = [(0, 0)] * len(x.shape)
+    zeros[axis] = bounds[0], length - bounds[1]
+    return _unary(x, np.pad(x.data, zeros), lambda g: _part(g, axis, bounds))
 
 
 @_operation
@@ -1495,7 +1302,7 @@ def split(x: Tensor, sections: int, axis: int = 0) -> tuple[Tensor, ...]:
     length, rest = divmod(x.shape[axis], sections)
     if rest:
         raise ValueError(f"cannot split a length of {x.shape[axis]} into {sections} equal parts")
-    return tuple(_part(x, axis, i * length, (i + 1) * length) for i in range(sections))
+    return tuple(_part(x, axis, (i * length, (i + 1) * length)) for i in range(sections))
 
 
 @_operation
@@ -1506,25 +1313,20 @@ def astype(x: Tensor, dtype: str) -> Tensor:
 
 def _relabelled(x: Tensor, data: Elements, dtype: str) -> Tensor:
     old = x.dtype
-    return _record((x,), data, dtype, (), lambda g, wanted: (_relabelled(g, g.data, old),))
+    return _unary(x, data, lambda g: _relabelled(g, g.data, old), dtype=dtype)
 
 
 @_operation
 def to_complex(a: Tensor, b: Tensor) -> Tensor:
     """`a + ib`, of two real tensors of one shape. The cotangent of a complex tensor is that of its real
     part plus i times that of its imaginary part."""
-    wide = promote(a.dtype, b.dtype) == "float64"
-
-    def back(g: Tensor, wanted: Wanted) -> Cotangents:
-        return real(g), imag(g)
-
-    dtype = "complex128" if wide else "complex64"
-    return _record((a, b), a.data + 1j * b.data, dtype, (), back)
+    dtype = "complex128" if promote(a.dtype, b.dtype) == "float64" else "complex64"
+    return _record((a, b), a.data + 1j * b.data, (), real, imag, dtype=dtype)
 
 
-def _component(x: Tensor, data: Elements, back: Callable[[Tensor], Tensor]) -> Tensor:
+def _component(x: Tensor, data: Elements, back: Slope) -> Tensor:
     dtype = "float64" if x.dtype == "complex128" else "float32"
-    return _record((x,), data, dtype, (), lambda g, wanted: (back(g),))
+    return _unary(x, data, back, dtype=dtype)
 
 
 @_operation
@@ -1542,7 +1344,7 @@ def imag(x: Tensor) -> Tensor:
 @_operation
 def stop_gradient(x: Tensor) -> Tensor:
     """x, through which no gradient flows."""
-    return _record((x,), x.data, x.dtype)
+    return _record((x,), x.data)
 
 
 @_operation

@@ -1,5 +1,4 @@
-"""A whole run: which cases on which variants, in which order, and the pytest session that they are. What
-needs programs to be run beside that is here, too: probing an implementation, writing an issue.
+"""A whole run: which cases on which variants, and the pytest session that they are.
 
-Imports everything but the command line.
+Imports everything but the command line and what reads results.
 """

@@ -18,8 +18,8 @@ from conformance.language.hashing import cases_hash
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.result import Pair
-from conformance.observe.signature import completed
-from conformance.oracle.shapes import check_shapes, is_own
+from conformance.observe.pool import completed
+from conformance.oracle.interpreter import check_shapes, is_own
 from conformance.paths import Paths, find_paths
 
 _SHARD = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")

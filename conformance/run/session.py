@@ -160,9 +160,11 @@ class Suite:
         started = [c for c in self.selection.chosen if c.adapter.name not in broken]
         for case in self._by_file.get(file.path.resolve(), ()):
             for variant in (v for chosen in started for v in chosen.variants):
+                name = f"{case.id}[{variant.id}]"
                 item: PairItem = PairItem.from_parent(
                     file,
-                    name=f"{case.id}[{variant.id}]",
+                    name=name,
+                    nodeid=f"{file.nodeid}::{name}",  # as `--lf` reads it from its cache
                     judge=self.judge,
                     case=case,
                     variant=variant,
@@ -338,7 +340,7 @@ class Suite:
         """Stop the run, since further results could not be written."""
         self.unwritten = self.unwritten or str(error)
         assert self.session is not None
-        self.session.shouldstop = "results cannot be written"
+        self.session.shouldstop = "nothing more can be stored"
 
     # -- end -----------------------------------------------------------------------------------
 

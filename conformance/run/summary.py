@@ -138,9 +138,9 @@ def summary(runs: Sequence[AdapterRun]) -> Iterator[Table | Text]:
     number = sum(len(run.unexpected) for run in runs)
     if number:
         yield Text(f"unexpected verdicts: {number}", style="bold red")
-    shown = 0
+    shown, most = 0, _most_of_a_kind(runs)
     for run in runs:
-        for part in _unexpected(run, LISTED - shown):
+        for part in _unexpected(run, most, LISTED - shown):
             shown += 1
             yield part
     for run in runs:
@@ -190,7 +190,18 @@ def _style(column: str) -> str:
     return "bold red" if column == "unexpected" else _STYLES.get(Outcome(column), "")
 
 
-def _unexpected(run: AdapterRun, room: int) -> Iterator[Text]:
+def _most_of_a_kind(runs: Sequence[AdapterRun]) -> int:
+    """How many of each kind are printed: fewer if there are many kinds, so that each has a place."""
+    numbers = [n for run in runs for n in Counter(u.kind for u in run.unexpected).values()]
+    fitting = (
+        most
+        for most in range(LISTED_OF_A_KIND, 1, -1)
+        if sum(min(most, number) for number in numbers) <= LISTED
+    )
+    return next(fitting, 1)
+
+
+def _unexpected(run: AdapterRun, most_of_a_kind: int, room: int) -> Iterator[Text]:
     """The unexpected verdicts of a run, in at most so many entries. What is `broken` comes last; rare
     kinds come first, since they would be lost behind fifty of one cause."""
     kinds = Counter(verdict.kind for verdict in run.unexpected)
@@ -198,7 +209,7 @@ def _unexpected(run: AdapterRun, room: int) -> Iterator[Text]:
     left_out: list[str] = []
     for kind, same in groupby(listed, key=lambda unexpected: unexpected.kind):
         verdicts = list(same)
-        most = min(1 if verdicts[0].broken else LISTED_OF_A_KIND, room)
+        most = min(1 if verdicts[0].broken else most_of_a_kind, room)
         if most <= 0:
             left_out.append(kind)
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.judge.checks import (
@@ -51,39 +51,31 @@ def judge(
 
     `expect` returns the reference's expectation for the random samples that the forward pass drew, or
     for `None` where they were not observed. A run that raised and should not have is judged by the check
-    `error` alone. Where the plain program raised, as the case lets it, the recomputed one is compared
-    with the reference alone.
+    `error` alone. Where the plain program raised, as the case lets it, and the recomputed one ran, the
+    checks that can do with the reference alone judge it; all others are `unsupported`.
     """
     expected = expect(forward_samples(observation.recomputed))
     evidence = Evidence(case, variant, expected, observation)
     of_error = error.CHECK.verdicts(evidence)
-    if evidence.refused_plain:
-        return (*of_error, *_without_control(evidence))
-    if case.error is None and observation.recomputed.error is not None:
-        return of_error
     others = [CHECKS[name] for name in applicable(case) if name != error.CHECK.name]
-    return (*of_error, *(verdict for check in others for verdict in check.verdicts(evidence)))
-
-
-def _without_control(evidence: Evidence) -> Iterator[Verdict]:
-    """The verdicts of all checks but `error` where the plain program raised, as it may.
-
-    If the recomputed program ran, the checks that can do with the reference alone judge it; all others
-    are `unsupported`.
-    """
-    expected, plain = evidence.expected, evidence.plain.error
-    assert plain is not None
-    judged = {
-        executions.CHECK.name: True,
-        value.CHECK.name: expected.outputs is not None,
-        gradient.CHECK.name: expected.gradients is not None,
+    plain, raised = observation.plain.error, observation.recomputed.error is not None
+    if plain is None or not evidence.refused_plain:
+        if raised and case.error is None:
+            return of_error
+        return (*of_error, *(verdict for check in others for verdict in check.verdicts(evidence)))
+    verdicts = list(of_error)
+    alone = {
+        executions.CHECK: True,
+        value.CHECK: expected.outputs is not None,
+        gradient.CHECK: expected.gradients is not None,
     }
-    for name in applicable(evidence.case):
-        if evidence.recomputed.error is None and judged.get(name):
-            yield from CHECKS[name].verdicts(evidence)
-        elif name != error.CHECK.name:
+    for check in others:
+        if alone.get(check) and not raised:
+            verdicts += check.verdicts(evidence)
+        else:
             message = f"the plain program raised {plain.type}: there is nothing to compare with"
-            yield CHECKS[name].verdict(Status.UNSUPPORTED, message)
+            verdicts.append(check.verdict(Status.UNSUPPORTED, message))
+    return tuple(verdicts)
 
 
 __all__ = ["CHECKS", "Check", "Evidence", "applicable", "judge"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,9 +11,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from conformance.drivers.adapter import Variant
-from conformance.judge.arrays import difference
-from conformance.judge.tolerance import against_others
-from conformance.model.case import Case, Tolerance
+from conformance.judge.arrays import against_others, difference
+from conformance.model.case import Case
 from conformance.model.facts import Difference, Fact
 from conformance.model.observation import Array, Expected, Observation, RandomSample, Run
 from conformance.model.verdict import Level, Status, Verdict
@@ -28,11 +28,6 @@ class Evidence:
     observation: Observation
 
     @property
-    def against_reference(self) -> Tolerance:
-        """The tolerance against the reference, wider where a kernel is known to be inaccurate."""
-        return against_others(self.case, self.variant.model.accuracy)
-
-    @property
     def plain(self) -> Run:
         return self.observation.plain
 
@@ -42,9 +37,7 @@ class Evidence:
 
     @property
     def refused_plain(self) -> bool:
-        """Whether the plain program raised, as the case allows: then there is no plain run to
-        compare with.
-        """
+        """Whether the plain program raised, as the case allows, so that there is no plain run."""
         return self.case.as_plain and self.plain.error is not None
 
     @cached_property
@@ -64,30 +57,28 @@ class Evidence:
         self,
         of: str,
         name: str,
-        recomputed: Array,
+        recomputed: Array | None,
         plain: Array | None,
         reference: Array | None,
         *,
         exact: bool,
     ) -> Difference | None:
-        """How an array of the recomputed run differs from the plain run's, or else from the
-        reference's, where these are given. With `exact`, it has to equal the plain run's bit for bit.
-        """
-        fault = None
-        if plain is not None:
-            tolerance = None if exact else self.case.tolerance
-            fault = difference(of, name, recomputed, plain, tolerance, "plain run")
-        if fault is None and reference is not None:
-            tolerance = self.against_reference
-            fault = difference(of, name, recomputed, reference, tolerance, "reference")
-        return fault
+        """The first difference of arrays, where they are given: of the plain run's from the
+        reference's, then of the recomputed run's from the plain one's and from the reference's.
 
-    def plain_difference(
-        self, of: str, name: str, plain: Array, reference: Array
-    ) -> Difference | None:
-        """How an array of the plain run differs from the reference's."""
-        tolerance = self.against_reference
-        return difference(of, name, plain, reference, tolerance, "reference", in_plain=True)
+        With `exact`, the recomputed run's has to equal the plain run's bit for bit. The tolerance
+        against the reference is wider where a kernel is known to be inaccurate.
+        """
+        to_plain = None if exact else self.case.tolerance
+        to_reference = against_others(self.case, self.variant.model.accuracy)
+        fault = None
+        if plain is not None and reference is not None:
+            fault = difference(of, name, plain, reference, to_reference, "reference", in_plain=True)
+        if fault is None and recomputed is not None and plain is not None:
+            fault = difference(of, name, recomputed, plain, to_plain, "plain run")
+        if fault is None and recomputed is not None and reference is not None:
+            fault = difference(of, name, recomputed, reference, to_reference, "reference")
+        return fault
 
 
 def forward_samples(run: Run) -> tuple[RandomSample, ...] | None:
@@ -104,16 +95,22 @@ def place_name(region: str, statement: str) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """A named check: what it asks, how it judges, which cases it applies to, how binding it is.
+    """A named check: how it judges, which cases it applies to, how binding it is. What it asks is the
+    first sentence of its module.
 
     `judge` returns one verdict, or one for each fault, so that no fault hides another.
     """
 
     name: str
-    asks: str
     judge: Callable[[Evidence], Verdict | tuple[Verdict, ...]]
     applies: Callable[[Case], bool] = lambda _: True
     level: Level = Level.MUST
+
+    @property
+    def asks(self) -> str:
+        """What it asks, in a sentence."""
+        documentation = inspect.getdoc(inspect.getmodule(self.judge)) or ""
+        return " ".join(documentation.split("\n\n")[0].split()).rstrip(".")
 
     def verdicts(self, evidence: Evidence) -> tuple[Verdict, ...]:
         """The verdicts; one `unsupported` with the reason where the adapter cannot observe the check."""

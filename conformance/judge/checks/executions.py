@@ -7,7 +7,8 @@ something in a region had to. Operations are judged where the observer can tell 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Mapping
 
 from conformance.judge.checks.evidence import Check, Evidence, place_name
 from conformance.model.facts import Count, Inert
@@ -18,12 +19,11 @@ from conformance.model.verdict import Status, Verdict
 Key = tuple[str, str, Phase]
 
 
-def counts(run: Run) -> dict[Key, int]:
+def counts(run: Run) -> Counter[Key]:
     """Executions by region, statement and phase."""
-    total: dict[Key, int] = {}
+    total: Counter[Key] = Counter()
     for e in run.executions or ():
-        key: Key = (e.region, e.statement, e.phase)
-        total[key] = total.get(key, 0) + e.count
+        total[e.region, e.statement, e.phase] += e.count
     return total
 
 
@@ -35,25 +35,27 @@ def _judge(evidence: Evidence) -> Verdict:
     if plain_reruns and not evidence.variant.model.says("cheap"):
         message = f"{place_name(*plain_reruns[0][:2])} ran again in the plain run"
         return CHECK.verdict(Status.BROKEN, message)
+    # Statements are judged where the observer counted them in either run.
+    counted = {(region, statement) for region, statement, _ in [*observed, *control] if statement}
     wrong = tuple(
-        Count(*key, observed.get(key, 0), allowed.counts, allowed.reason)
-        for key, allowed in _distinguishable(evidence, [*observed, *control]).items()
-        if observed.get(key, 0) not in allowed
+        Count(*key, observed[key], allowed.counts, allowed.reason)
+        for key, allowed in evidence.expected.executions.items()
+        if observed[key] not in allowed and ((key[0] and not key[1]) or key[:2] in counted)
     )
     if wrong:
         return _inert(evidence, observed, control) or _wrong_counts(wrong)
-    table = ", ".join(
-        f"{region} {phase} {n}"
-        for (region, statement, phase), n in observed.items()
-        if n and region and not statement
+    regions = (
+        f"{r} {phase} {n}" for (r, label, phase), n in observed.items() if n and r and not label
     )
     plain = ", ".join(place_name(*key[:2]) for key in plain_reruns if key[1])
     note = f"; again in the plain run, as the compiler chose: {plain}" if plain else ""
-    message = f"as under {evidence.variant.model.discipline}: {table}{note}"
+    message = f"as under {evidence.variant.model.discipline}: {', '.join(regions)}{note}"
     return CHECK.verdict(Status.PASS, message)
 
 
-def _inert(evidence: Evidence, observed: dict[Key, int], control: dict[Key, int]) -> Verdict | None:
+def _inert(
+    evidence: Evidence, observed: Mapping[Key, int], control: Mapping[Key, int]
+) -> Verdict | None:
     """The verdict if nothing ran again although something in a region had to; else `None`."""
     if any(n > control.get(k, 0) for k, n in observed.items() if k[2] == "rerun"):
         return None
@@ -66,39 +68,18 @@ def _inert(evidence: Evidence, observed: dict[Key, int], control: dict[Key, int]
 
 
 def _wrong_counts(wrong: tuple[Count, ...]) -> Verdict:
-    def listed(numbers: Callable[[Count], object]) -> str:
-        return "; ".join(
-            f"{place_name(c.region, c.statement)} {c.phase} {numbers(c)}" for c in wrong[:8]
-        )
-
     first = wrong[0]
+    names = [f"{place_name(c.region, c.statement)} {c.phase}" for c in wrong[:8]]
+    expected = "; ".join(f"{n} {Allowed(c.allowed)}" for n, c in zip(names, wrong, strict=False))
+    observed = "; ".join(f"{n} {c.observed}" for n, c in zip(names, wrong, strict=False))
     verb = "ran in forward" if first.phase == "forward" else "ran again"
     reason = f" ({first.reason})" if first.reason else ""
     more = f"; {len(wrong) - 1} more counts differ" if len(wrong) > 1 else ""
-    return CHECK.verdict(
-        Status.FAIL,
+    message = (
         f"{place_name(first.region, first.statement)} {verb} {first.observed} times, but should "
-        f"{Allowed(first.allowed)} times{reason}{more}",
-        listed(lambda count: Allowed(count.allowed)),
-        listed(lambda count: count.observed),
-        facts=wrong,
     )
+    message += f"{Allowed(first.allowed)} times{reason}{more}"
+    return CHECK.verdict(Status.FAIL, message, expected, observed, facts=wrong)
 
 
-def _distinguishable(evidence: Evidence, counted: Sequence[Key]) -> dict[Key, Allowed]:
-    """The expectations that can be checked: of all regions, and of the statements that the observer
-    counted in either run."""
-    statements = {(region, statement) for region, statement, _ in counted if statement}
-    return {
-        key: allowed
-        for key, allowed in evidence.expected.executions.items()
-        if (key[0] and not key[1]) or (key[0], key[1]) in statements
-    }
-
-
-CHECK = Check(
-    "executions",
-    "each region, and each operation in it, ran as often in forward and again in backward as the "
-    "reference says under the variant's discipline",
-    _judge,
-)
+CHECK = Check("executions", _judge)

@@ -17,19 +17,13 @@ def _judge(evidence: Evidence) -> Verdict:
         control, observed = evidence.plain.state.get(key), evidence.recomputed.state.get(key)
         if control is None or not int(control):
             return CHECK.verdict(Status.BROKEN, f"the {key} was not called in the plain run")
-        calls = Calls(key, None if observed is None else int(observed), int(control))
-        if calls.observed != calls.expected:
-            times = "never" if calls.observed is None else f"{calls.observed} time(s)"
-            message = (
-                f"the {key} was called {times}, but {calls.expected} time(s) without recompute"
-            )
-            return CHECK.verdict(Status.FAIL, message, str(calls.expected), times, facts=(calls,))
+        wanted, seen = int(control), None if observed is None else int(observed)
+        if seen != wanted:
+            times = "never" if seen is None else f"{seen} time(s)"
+            message = f"the {key} was called {times}, but {wanted} time(s) without recompute"
+            facts = (Calls(key, seen, wanted),)
+            return CHECK.verdict(Status.FAIL, message, str(wanted), times, facts=facts)
     return CHECK.verdict(Status.PASS, "every hook was called as often as in the plain run")
 
 
-CHECK = Check(
-    "hooks",
-    "a hook on a tensor's gradient is called as often as without recompute",
-    _judge,
-    applies=lambda case: bool(case.hooks),
-)
+CHECK = Check("hooks", _judge, applies=lambda case: bool(case.hooks))

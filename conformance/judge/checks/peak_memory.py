@@ -19,13 +19,12 @@ from conformance.model.case import Case
 from conformance.model.facts import Bytes
 from conformance.model.verdict import Level, Status, Verdict
 
+_BYTES = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "bool": 1}
+
 
 def _applies(case: Case) -> bool:
     sizes = (math.prod(a.shape) * _BYTES.get(a.dtype, 4) for a in case.arrays)
     return case.procedure.kind == "backward" and max(sizes, default=0) >= PEAK_LARGE
-
-
-_BYTES = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "bool": 1}
 
 
 def _judge(evidence: Evidence) -> Verdict:
@@ -43,8 +42,8 @@ def _judge(evidence: Evidence) -> Verdict:
     bound = f"recomputed at most {most:.0f} B, at least {int(drop * PEAK_SHARE)} B below plain"
     judged = partial(CHECK.verdict, expected=bound, observed=words, facts=(measured,))
     if recomputed > most:
-        high = f"{recomputed / unit:.2f} activations at the peak"
-        return judged(Status.FAIL, f"{high}, but at most {most / unit:.2f} should be")
+        message = f"{recomputed / unit:.2f} activations at the peak, but at most {most / unit:.2f} "
+        return judged(Status.FAIL, f"{message}should be")
     if plain - recomputed < drop * PEAK_SHARE:
         lowered, least = (plain - recomputed) / unit, drop * PEAK_SHARE / unit
         message = f"recompute lowers the peak by {lowered:.2f} activations, but should by "
@@ -53,11 +52,4 @@ def _judge(evidence: Evidence) -> Verdict:
     return judged(Status.PASS, message)
 
 
-CHECK = Check(
-    "peak memory",
-    "the most bytes held during forward and backward stay near the reference's, and fall against "
-    "plain where the reference's do",
-    _judge,
-    _applies,
-    Level.SHOULD,
-)
+CHECK = Check("peak memory", _judge, applies=_applies, level=Level.SHOULD)

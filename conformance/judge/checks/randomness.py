@@ -44,7 +44,12 @@ def _judge(evidence: Evidence) -> Verdict:
     by_sums = _by_sums(evidence) if evidence.case.totals else None
     if by_sums is not None:
         return by_sums
-    preserved = _preserved(evidence.case)
+    preserving = {region.name for region in evidence.case.regions() if region.preserve_rng}
+    preserved = {
+        (region, s.label)
+        for region, s in evidence.case.statements()
+        if region in preserving and s.op in RANDOM
+    }
     samples = evidence.recomputed.samples
     if samples is None:
         drawn, method = _by_gradients(evidence), "gradients under one seed"
@@ -67,11 +72,14 @@ def _judge(evidence: Evidence) -> Verdict:
     if later and preserved:
         message = f"{rerun_drew}, but what is drawn after it is not what the plain run draws: "
         message += ", ".join(place_name(*place) for place in later)
-        facts = (drawn, Sampling("later", later))
-        return CHECK.verdict(
-            Status.FAIL, message, "the numbers of the plain run", "other numbers", facts=facts
-        )
-    moved = _moved(evidence)
+        sides = ("the numbers of the plain run", "other numbers")
+        return verdict(Status.FAIL, message, *sides, facts=(drawn, Sampling("later", later)))
+    left = evidence.plain.generators
+    moved = tuple(
+        name
+        for name, numbers in evidence.recomputed.generators.items()
+        if name in left and not np.array_equal(numbers, left[name])
+    )
     if moved:
         which = "" if moved == ("implicit",) else f" ({', '.join(moved)})"
         message = f"{rerun_drew}, but afterwards the generator{which} is not where the plain run "
@@ -82,20 +90,8 @@ def _judge(evidence: Evidence) -> Verdict:
     return verdict(Status.PASS, rerun_drew)
 
 
-def _preserved(case: Case) -> set[Place]:
-    """The random statements of regions that preserve the random state."""
-    regions = {region.name: region for region in case.regions()}
-    return {
-        (region, s.label)
-        for region, s in case.statements()
-        if region and s.op in RANDOM and regions[region].preserve_rng
-    }
-
-
 def _by_sums(evidence: Evidence) -> Verdict | None:
-    """The verdict from the known sums of gradients; `None` where they are right and draws can be
-    compared as well.
-    """
+    """The verdict by the sums of gradients; `None` where they are right and draws can be compared."""
     if not _totals(evidence.case, evidence.plain):
         message = "gradients of the plain run do not sum to what the case says"
         return CHECK.verdict(Status.BROKEN, message)
@@ -105,9 +101,8 @@ def _by_sums(evidence: Evidence) -> Verdict | None:
     if not _totals(evidence.case, evidence.recomputed):
         message = "gradients are not those of the numbers that the forward drew: their sum is not "
         message += f"what it is whatever is drawn{over}"
-        facts = (Sampling("unlike"),)
-        wanted = "the numbers of the forward"
-        return verdict(Status.FAIL, message, wanted, "other numbers", facts=facts)
+        sides, facts = ("the numbers of the forward", "other numbers"), (Sampling("unlike"),)
+        return verdict(Status.FAIL, message, *sides, facts=facts)
     if evidence.recomputed.samples is None or not evidence.case.seeded:
         message = f"gradients are those of the numbers that the forward drew{over}"
         return verdict(Status.PASS, message, facts=(Sampling("like"),))
@@ -115,59 +110,48 @@ def _by_sums(evidence: Evidence) -> Verdict | None:
 
 
 def _totals(case: Case, run: Run) -> bool:
-    """Whether the sums of gradients are the multiples of the losses that the case states: those of
-    the last step and, from how far training has moved a parameter, those of all steps together.
-    """
+    """Whether the sums of gradients are the stated multiples of the losses: those of the last step and,
+    from how far training has moved a parameter, those of all steps together."""
+    sums: list[tuple[float, float]] = []
     for name, factor in case.totals.items():
         gradient = run.gradients.get(name)
         last = math.nan if gradient is None else float(gradient.astype(np.float64).sum())
-        sums = [(last, factor * run.losses[-1])]
+        sums.append((last, factor * run.losses[-1]))
         if case.procedure.kind == "train":
             array = next(p for p in case.parameters if p.name == name)
             moved = array.fill.numbers[0] - run.parameters[name].astype(np.float64)
             total = float(moved.sum()) / case.procedure.learning_rate
             sums.append((total, factor * math.fsum(run.losses)))
-        if not all(math.isclose(observed, known, rel_tol=ROUNDING) for observed, known in sums):
-            return False
-    return True
-
-
-def _moved(evidence: Evidence) -> tuple[str, ...]:
-    """The generators whose final state differs between the recomputed and the plain run."""
-    recomputed, plain = evidence.recomputed.generators, evidence.plain.generators
-    return tuple(
-        name
-        for name, numbers in recomputed.items()
-        if name in plain and not np.array_equal(numbers, plain[name])
-    )
+    return all(math.isclose(observed, known, rel_tol=ROUNDING) for observed, known in sums)
 
 
 def _disturbed(evidence: Evidence) -> tuple[Place, ...]:
-    """The statements whose later forward draws are not those of the plain run.
+    """The statements whose later forward draws are not those of the plain run, since a rerun has left
+    the generator elsewhere; none where the first draw of all differs, too: under one seed, a graph with
+    reruns may draw other numbers from the start.
 
-    If the first draw of all equals the plain run's, a rerun has left the generator elsewhere, and the
-    program went on drawing from there. If it does not, the answer is empty: under one seed, a graph with
-    reruns may draw other numbers from the start. A dropout's draw is observed as its result, so draws
-    are compared within the case's tolerance: after a step, parameters that compiled code has updated
-    differ from the plain run's in their last bit.
+    A dropout's draw is observed as its result, so draws are compared within the case's tolerance: after
+    a step, parameters that compiled code has updated differ from the plain run's in their last bit.
     """
     recomputed, plain = forward_samples(evidence.recomputed), forward_samples(evidence.plain)
-    if recomputed is None or plain is None:
-        return ()
-    pairs = list(zip(recomputed, plain, strict=False))
-    if len(recomputed) != len(plain) or any(
-        (a.region, a.statement) != (b.region, b.statement) for a, b in pairs
+    if (
+        recomputed is None
+        or plain is None
+        or list(map(_place, recomputed)) != [*map(_place, plain)]
     ):
         return ()
-    tolerance = evidence.case.tolerance
-    different = [a for a, b in pairs if differs(a.array, b.array, tolerance)]
-    if different and different[0] is recomputed[0]:
-        return ()
-    return _sorted_by_label({(draw.region, draw.statement) for draw in different})
+    pairs = zip(recomputed, plain, strict=True)
+    different = [a for a, b in pairs if differs(a.array, b.array, evidence.case.tolerance)]
+    return () if different and different[0] is recomputed[0] else _places(different)
 
 
-def _sorted_by_label(places: Iterable[Place]) -> tuple[Place, ...]:
-    return tuple(sorted(places, key=lambda place: (place[1], place[0])))
+def _place(draw: RandomSample) -> Place:
+    return draw.region, draw.statement
+
+
+def _places(draws: Iterable[RandomSample]) -> tuple[Place, ...]:
+    """Where numbers were drawn, each place once, sorted by label."""
+    return tuple(sorted(set(map(_place, draws)), key=lambda place: (place[1], place[0])))
 
 
 def _by_samples(samples: list[RandomSample]) -> Sampling:
@@ -175,15 +159,15 @@ def _by_samples(samples: list[RandomSample]) -> Sampling:
     forward: dict[Place, list[RandomSample]] = defaultdict(list)
     for draw in samples:
         if draw.phase == "forward":
-            forward[draw.region, draw.statement].append(draw)
+            forward[_place(draw)].append(draw)
     reruns = [draw for draw in samples if draw.phase == "rerun"]
-    fresh: set[Place] = set()
-    for draw in reruns:
-        place = (draw.region, draw.statement)
-        if not any(np.array_equal(draw.array, known.array) for known in forward[place]):
-            fresh.add(place)
+    fresh = [
+        draw
+        for draw in reruns
+        if not any(np.array_equal(draw.array, known.array) for known in forward[_place(draw)])
+    ]
     if fresh:
-        return Sampling("fresh", _sorted_by_label(fresh))
+        return Sampling("fresh", _places(fresh))
     return Sampling("same" if reruns else "nothing")
 
 
@@ -204,8 +188,6 @@ def _by_gradients(evidence: Evidence) -> Sampling:
 
 CHECK = Check(
     "randomness",
-    "the rerun drew what the forward drew, and what is drawn after it is what the plain run draws "
-    "(must); at the end the generator stands where the plain run leaves it (should)",
     _judge,
     applies=lambda case: any(region and s.op in RANDOM for region, s in case.statements()),
 )

@@ -15,12 +15,10 @@ not judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.judge.limits import SLACK
 from conformance.judge.memory import can_tell, retained, too_little, too_much
-from conformance.model.facts import Bytes, Fact, States
+from conformance.model.facts import Fact, States
 from conformance.model.observation import RandomState
 from conformance.model.verdict import Status, Verdict
 
@@ -41,7 +39,13 @@ def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
     more = f" and {states.nbytes} B of random state" if states.nbytes else ""
     seen = f"plain {plain} B, recomputed {recomputed} B{more}"
     facts: tuple[Fact, ...] = (measured, states) if states.copies else (measured,)
-    wrong = list(_wrong_bytes(measured)) if judged else []
+    unit, wrong = measured.unit, []
+    if judged and too_much(measured):
+        kept, most = _amount(recomputed, measured.most, unit)
+        wrong.append(f"{kept} are kept, but at most {most} should be")
+    elif judged and measured.drop is not None and too_little(measured):
+        less, least = _amount(plain - recomputed, measured.drop, unit)
+        wrong.append(f"recompute frees {less}, but should free {least}")
     if states.copies > states.allowed:
         wrong.append(
             f"{_copies(states.copies)} of the random state ({states.nbytes} B) kept, but regions that "
@@ -54,20 +58,8 @@ def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
             f"{seen}: bytes are told from {resolution} B on, and {expected.drop} B should fall"
         )
         return CHECK.verdict(Status.REPORT, message, observed=seen, facts=facts)
-    unit = measured.unit
     message = f"{plain / unit:.2f} activations plain, {recomputed / unit:.2f} recomputed"
     return CHECK.verdict(Status.PASS, f"{message}{more}", bound, seen, facts=facts)
-
-
-def _wrong_bytes(measured: Bytes) -> Iterator[str]:
-    """The fault in the bytes, if there is one: too much is kept, or else too little is freed."""
-    unit, freed = measured.unit, measured.plain - measured.recomputed
-    if too_much(measured):
-        kept, most = _amount(measured.recomputed, measured.most, unit)
-        yield f"{kept} are kept, but at most {most} should be"
-    elif measured.drop is not None and too_little(measured):
-        less, least = _amount(freed, measured.drop, unit)
-        yield f"recompute frees {less}, but should free {least}"
 
 
 def _amount(observed: int, bound: int, unit: int) -> tuple[str, str]:
@@ -81,10 +73,4 @@ def _copies(number: int) -> str:
     return "1 copy" if number == 1 else f"{number} copies"
 
 
-CHECK = Check(
-    "retained memory",
-    "bytes held between forward and backward stay within the reference's bound, and fall as the "
-    "reference says against plain; a region that preserves randomness keeps one copy of its state",
-    _judge,
-    applies=lambda case: case.procedure.kind != "inference",
-)
+CHECK = Check("retained memory", _judge, applies=lambda case: case.procedure.kind != "inference")

@@ -67,9 +67,5 @@ def _words(change: Change) -> str:
 
 
 CHECK = Check(
-    "state",
-    "state after the step (running statistics of batch normalisation, notes of the body)",
-    _judge,
-    applies=lambda case: bool(case.state) or case.uses(NOTED),
-    level=Level.SHOULD,
+    "state", _judge, applies=lambda case: bool(case.state) or case.uses(NOTED), level=Level.SHOULD
 )

@@ -19,16 +19,13 @@ from typing import Any
 from conformance.drivers.modules import load_module
 from conformance.model.observation import Observation
 from conformance.model.program import Program
-from conformance.observe.worker.surroundings import Spoilt, Surroundings
+from conformance.observe.worker.surroundings import Surroundings
 
 _observers: dict[str, Any] = {}
 
 
 def start(
-    environment: Mapping[str, str],
-    memory_limit: int,
-    path: Sequence[str],
-    folder: str,
+    environment: Mapping[str, str], memory_limit: int, path: Sequence[str], folder: str
 ) -> None:
     """Prepare the process: its own folder, its limits, and what must be set before an import.
 
@@ -67,24 +64,19 @@ def observe(adapter: str, program: Program) -> Observation:
     return observation
 
 
-def observe_and_restore(adapter: str, program: Program) -> Observation | Spoilt:
-    """Observe one program, and restore the state of the process; `Spoilt` where part of it cannot be
-    restored."""
-    settings = getattr(observer(adapter, program.variant), "settings", {})
-    surroundings = Surroundings(settings)
+def observe_and_restore(adapter: str, program: Program) -> tuple[Observation, tuple[str, ...]]:
+    """Observe one program, and restore the state of the process. Returns what cannot be restored, too:
+    a worker in which that is something must not run further programs."""
+    surroundings = Surroundings(getattr(observer(adapter, program.variant), "settings", {}))
     try:
         observation = observe(adapter, program)
     finally:
         unrestored = surroundings.put_back()
-    return Spoilt(observation, unrestored) if unrestored else observation
+    return observation, unrestored
 
 
 def signature(function: str) -> inspect.Signature | None:
-    """The signature of `package.module:function`, without annotations, and with `None` for each default;
-    `None` where it does not say.
-
-    Raises whatever the import raises.
-    """
+    """The signature of `package.module:function` for `Pool.signature`. Raises what the import raises."""
     module, _, name = function.partition(":")
     target: Any = importlib.import_module(module)
     for part in name.split("."):
@@ -93,7 +85,7 @@ def signature(function: str) -> inspect.Signature | None:
         found = inspect.signature(target)
     except (TypeError, ValueError):  # a function of C's
         return None
-    # What is left can be pickled.
+    # Without annotations and defaults, it can be pickled.
     parameters = [
         p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
         for p in found.parameters.values()
@@ -101,14 +93,11 @@ def signature(function: str) -> inspect.Signature | None:
     return inspect.Signature(parameters)
 
 
-def describe(adapter: str, variants: list[str], packages: list[str]) -> dict[str, str]:
-    """Versions of the framework's packages and of Python, after a real import and warm-up.
-
-    Raises whatever the framework's import raises.
-    """
+def describe(adapter: str, variant: str, packages: list[str]) -> dict[str, str]:
+    """Versions of the framework's packages and of Python, after a real import and warm-up. Raises what
+    the import raises."""
     versions = {"python": platform.python_version()}
     for package in ["numpy", *packages]:
         versions[package] = importlib.metadata.version(package)
-    for variant in variants:
-        observer(adapter, variant)
+    observer(adapter, variant)
     return versions

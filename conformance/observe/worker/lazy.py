@@ -11,15 +11,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
-
-import numpy as np
+from unittest.mock import patch
 
 from conformance.language.operations import OPERATIONS, RANDOM
-from conformance.model.observation import Array, Execution, Phase, RandomSample, Run
+from conformance.model.observation import Execution, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.meter import Meter
@@ -59,10 +57,7 @@ class Result:
 @dataclass
 class Results:
     """The results of statements that are still to be computed, and those that have been computed.
-
-    `inert` are the region and label of statements that returned the result of another one and computed
-    nothing.
-    """
+    `inert` are the region and label of statements that returned another one's result."""
 
     waiting: list[Result] = field(default_factory=list)
     computed: list[Result] = field(default_factory=list)
@@ -138,36 +133,23 @@ class Lazy(Base):
             else:
                 results.computed.append(Result(site, phase, value))
 
+        module, name = self.evaluates
+        evaluate: Callable[..., None] = getattr(module, name)
+
+        def evaluate_noted(*trees: Any) -> None:
+            self._note(results, trees)
+            evaluate(*trees)
+
         trace = Building(program, on_statement=add_result)
-        with trace.active(), self._evaluating(results):
+        with trace.active(), patch.object(module, name, evaluate_noted):
             loaded.run()
         samples = tuple(
-            RandomSample(r.site.region, r.site.label, r.phase, self._numbers(r.value))
+            RandomSample(r.site.region, r.site.label, r.phase, self._array(r.value))
             for r in results.computed
             if r.site.op in RANDOM
         )
         executions = _executions(program, loaded.path, trace, results)
         return replace(run, executions=executions, samples=samples if program.random else None)
-
-    def _numbers(self, value: Any) -> Array:
-        leaf = self.leaf(value)
-        return np.array(value) if leaf is None else leaf.array
-
-    @contextmanager
-    def _evaluating(self, results: Results) -> Iterator[None]:
-        """Note inside the `with` which results each evaluation computes."""
-        module, name = self.evaluates
-        evaluate: Callable[..., None] = getattr(module, name)
-
-        def noted(*trees: Any) -> None:
-            self._note(results, trees)
-            evaluate(*trees)
-
-        setattr(module, name, noted)
-        try:
-            yield
-        finally:
-            setattr(module, name, evaluate)
 
     def _note(self, results: Results, trees: Iterable[Any]) -> None:
         """Move the results that an evaluation of these arrays computes from waiting to computed."""
@@ -192,10 +174,8 @@ class Lazy(Base):
     def _primitives_that_tell(
         self, graph: Graph, op: str, maker: str, all_makers: Set[str]
     ) -> set[str]:
-        """The primitives of a statement that show, each by itself, that the statement ran.
-
-        They are the `maker` of its result, what that one changes the form of, and what makes its mask.
-        """
+        """The primitives of a statement that show, each by itself, that it ran: the `maker` of its
+        result, what that one changes the form of, and what makes its mask."""
         telling = {maker}
         if graph.names[maker] in self.views:
             telling |= {p for p in graph.before(maker) if p not in all_makers}
@@ -228,8 +208,8 @@ def _executions(
     entered = Counter({(site.region, phase): n for (site, phase), n in trace.entered.items()})
     executions: list[Execution] = []
     phases: tuple[Phase, ...] = ("forward", "rerun")
-    sites = [(site.region, site.label) for site in program.sites("statement", path)]
-    labels = [label for label in dict.fromkeys(sites) if label not in results.inert]
+    sites = dict.fromkeys((site.region, site.label) for site in program.sites("statement", path))
+    labels = [label for label in sites if label not in results.inert]
     for phase in phases:
         for name in program.inner_regions(path):
             busiest = max((counts[r, label, phase] for r, label in labels if r == name), default=0)

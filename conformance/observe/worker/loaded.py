@@ -20,8 +20,8 @@ class LoadedProgram:
 
     `path` is the name of that function, `plain` or `recomputed`, and `forward` the function itself.
     `run()` runs forward and backward with it and returns the program's results (`outputs`, `losses`,
-    `gradients`, ...); keyword arguments are handed to the program's own `run`. A pass that has to run
-    the program in another way passes on `replace(loaded, run=...)`.
+    `gradients`, ...); keyword arguments are passed to the program's own `run`. A pass may run the
+    program in another way by `replace(loaded, run=...)`.
     """
 
     program: Program

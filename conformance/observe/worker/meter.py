@@ -21,12 +21,9 @@ class Reading:
 
 
 class Meter:
-    """Reads what is held when the first forward pass of a run starts and when the first backward pass
-    does.
-
-    The inputs are there at the first reading, and belong to the baseline. What the variables of `run`
-    hold (inputs, outputs, loss) is subtracted from both. `retained` and `highest`, the peak beyond
-    the baseline, are bytes, and `None` where the run was not read at both moments or `read` cannot tell.
+    """Reads what is held when the first forward pass of a run starts (the baseline, with the inputs) and
+    when the first backward pass does. Bytes are `None` where the run was not read at both moments or
+    `read` cannot tell.
     """
 
     def __init__(
@@ -54,7 +51,8 @@ class Meter:
 
     @property
     def retained(self) -> int | None:
-        """Bytes of tensors held when backward starts, beyond the baseline and the variables of `run`."""
+        """Bytes of tensors held when backward starts, beyond the baseline and what the variables of
+        `run` hold (inputs, outputs, loss)."""
         before, after = self._before, self._after
         if before is None or after is None or before.held is None or after.held is None:
             return None
@@ -63,8 +61,7 @@ class Meter:
     @property
     def random_state(self) -> RandomState | None:
         """The random state that is held when backward starts and was not there at the baseline."""
-        before = None if self._before is None else self._before.states
-        after = None if self._after is None else self._after.states
+        before, after = (None if r is None else r.states for r in (self._before, self._after))
         if before is None or after is None:
             return None
         return RandomState(after.nbytes - before.nbytes, after.copies - before.copies)
@@ -79,13 +76,8 @@ class Meter:
 
 
 class _Mallinfo2(ctypes.Structure):
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in (
-            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
-            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
-        )
-    ]
+    _names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in _names.split()]
 
 
 def allocated_bytes() -> int | None:

@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -46,10 +45,6 @@ from conformance.words import printable
 Counts = Mapping[tuple[Site, Phase], int]
 #: Bytes or tensors after each of several runs, beyond those before the first; `None` where unknown.
 Growth = tuple[int, ...] | None
-BACKWARD_PROCEDURES = (
-    *("backward", "part", "per_output", "functional"),
-    *("second_backward", "second_order", "third_order", "train"),
-)
 
 
 class Observer(contract.Observer, ABC):
@@ -65,30 +60,22 @@ class Observer(contract.Observer, ABC):
 
     #: What follows a program's lines while executions are counted.
     tracing: type[Trace] = Trace
-
     #: Whether `held`, `peak` and `alive` are right inside `counting`, too, so that memory and executions
     #: can be observed in the same run.
     together = False
-
     #: Whether values, too, are read from the run in which executions are counted. Only right where
     #: tracing Python's lines cannot change what the framework computes.
     at_once = False
-
     #: Runs that `retained` makes before the one that it reads, to fill the framework's caches.
     rehearsals = 1
-
     #: Bytes below which `held` cannot tell what is kept; 0 where it counts the bytes of every tensor and
     #: nothing else.
     resolution = RESOLUTION
-
     #: The framework's settings that a program may change for those after it, each with the functions
     #: that read it and set it to what was read. A setting that cannot be set raises.
     settings: Mapping[str, Setting] = {}
-
-    #: The framework's functions that return its random state, by the names under which regions look them
-    #: up.
+    #: The framework's functions that return its random state, as regions look them up.
     state_readers: tuple[Reader, ...] = ()
-
     #: Whether `held` counts these states, too, since they are tensors in the framework's memory.
     holds_states = False
 
@@ -116,9 +103,7 @@ class Observer(contract.Observer, ABC):
         return None
 
     def numbers(self, generator: object) -> Array | None:
-        """A few numbers drawn now from an explicit generator; `None` where its state cannot be
-        read, or where it has none (a key).
-        """
+        """A few numbers drawn now from an explicit generator; `None` where it has no state (a key)."""
         return None
 
     def nbytes(self, value: object) -> int:
@@ -139,17 +124,14 @@ class Observer(contract.Observer, ABC):
         gc.collect()
 
     def held(self) -> int | None:
-        """Bytes allocated now. The default asks glibc, and so does not see inside a framework's own
-        pool.
-        """
+        """Bytes allocated now. The default asks glibc, and cannot see inside a framework's pool."""
         return allocated_bytes()
 
     def reset_peak(self) -> None:
         """Reset the peak: from now on `peak` covers only what follows."""
 
     def peak(self) -> int | None:
-        """The most bytes allocated at any time since `reset_peak`; `None` where it cannot be told
-        exactly."""
+        """The most bytes allocated at any time since `reset_peak`; `None` where that is not exact."""
         return None
 
     def alive(self) -> int | None:
@@ -177,30 +159,30 @@ class Observer(contract.Observer, ABC):
         return Observation(plain, recomputed, self.methods, unobserved, seconds, self.resolution)
 
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
-        """One run, in passes. An exception of the program's ends it, as `Run.error`."""
-        program = loaded.program
-        run = self._at_fault(loaded, partial(self.first_pass, loaded, unobserved))
-        if run.error is None:
-            return self._at_fault(loaded, partial(self.further_passes, loaded, run, unobserved))
-        if program.then:
-            run = replace(run, good_run_after_error=self.good_run(loaded))
-        if program.release and "release" not in unobserved:
-            held, alive = self.leftovers(self._dropping_errors(loaded))
-            run = replace(run, held=held, alive=alive)
-        return run
+        """One run, in passes. An exception of the program's ends it, as `Run.error`.
 
-    def _at_fault(self, loaded: LoadedProgram, observe: Callable[[], Run]) -> Run:
-        """What a pass observes. Where it raises, the program runs once more with nothing attached:
-        if that raises, too, the program is at fault, and else the observer, whose exception is raised.
+        Where a pass raises, the program runs once more with nothing attached: if that raises, too, the
+        program is at fault, and else the observer, whose exception is raised.
         """
         try:
-            return observe()
+            run = self.first_pass(loaded, unobserved)
+            if run.error is None:
+                return self.further_passes(loaded, run, unobserved)
         except BaseException as error:
             self.raised(error)
-            unwatched = self.values(loaded)
-            if unwatched.error is None:
+            run = self.values(loaded)
+            if run.error is None:
                 raise
-            return unwatched
+        if loaded.program.then:
+            run = replace(run, good_run_after_error=self.good_run(loaded))
+        return self._released(self._dropping_errors(loaded), run, unobserved)
+
+    def _released(self, loaded: LoadedProgram, run: Run, unobserved: Mapping[str, str]) -> Run:
+        """`run` with what is left over from step to step, where the program repeats the procedure."""
+        if not loaded.program.release or "release" in unobserved:
+            return run
+        held, alive = self.leftovers(loaded)
+        return replace(run, held=held, alive=alive)
 
     def first_pass(self, loaded: LoadedProgram, unobserved: Mapping[str, str]) -> Run:
         """The first pass: values with nothing attached or, with `at_once`, values and all counts."""
@@ -221,19 +203,15 @@ class Observer(contract.Observer, ABC):
             self.highest = self.random_state = None
             retained = self.retained(loaded)
             run = replace(run, retained=retained, random_state=self.random_state, peak=self.highest)
-        if program.release and "release" not in unobserved:
-            held, alive = self.leftovers(loaded)
-            run = replace(run, held=held, alive=alive)
-        return run
+        return self._released(loaded, run, unobserved)
 
     def keeps(self, program: Program, unobserved: Mapping[str, str]) -> bool:
         """Whether the bytes retained between forward and backward are measured."""
-        return "retained memory" not in unobserved and program.procedure in BACKWARD_PROCEDURES
+        return "retained memory" not in unobserved and program.procedure != "inference"
 
     def counts_and_reads(self, program: Program, unobserved: Mapping[str, str]) -> bool:
-        """Whether memory is measured in the run in which executions are counted. Recording random
-        samples copies them, and the copies would be counted as the program's tensors.
-        """
+        """Whether memory is measured in the run in which executions are counted. It is not where random
+        samples are copied: the copies would be counted as the program's tensors."""
         counted = "executions" not in unobserved
         return self.together and counted and self.keeps(program, unobserved) and not program.random
 
@@ -262,22 +240,17 @@ class Observer(contract.Observer, ABC):
         """Reset the generators, so that no seed of an earlier program is left."""
 
     def raised(self, error: BaseException) -> None:
-        """Hook for an exception that a program raised, called before the exception and its frames
-        are dropped.
-        """
+        """Hook for an exception that a program raised, before it and its frames are dropped."""
 
     def next_numbers(self, program: Program, result: Mapping[str, Any]) -> Mapping[str, Array]:
-        """The numbers that each generator of the program draws next, which tell its position.
-
-        `result` is what the program's `run` returned, with its explicit generators.
-        """
-        numbers: dict[str, Array | None] = {}
-        if "implicit" in program.sources:
-            numbers["implicit"] = self.generator()
-        if "numpy" in program.sources:
-            numbers["numpy"] = np.random.uniform(size=4)
-        if "python" in program.sources:
-            numbers["python"] = np.array([random.random() for _ in range(4)])
+        """The numbers that each generator of the program draws next, which tell its position. The
+        `result` of `run` holds the explicit ones."""
+        draws: Mapping[str, Callable[[], Array | None]] = {
+            "implicit": self.generator,
+            "numpy": lambda: np.random.uniform(size=4),
+            "python": lambda: np.array([random.random() for _ in range(4)]),
+        }
+        numbers = {name: draw() for name, draw in draws.items() if name in program.sources}
         for name, generator in result.get("generators", {}).items():
             is_numpy = isinstance(generator, np.random.Generator)
             numbers[name] = generator.random(4) if is_numpy else self.numbers(generator)
@@ -310,10 +283,8 @@ class Observer(contract.Observer, ABC):
         yield
 
     def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
-        """`run` with executions and random samples, by following the program's lines.
-
-        A `meter` reads memory in the same run; it is given only where `together` says so.
-        """
+        """`run` with executions and random samples, by following the program's lines. With `together`, a
+        `meter` reads memory in the same run."""
         samples: list[RandomSample] = []
 
         def add_sample(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
@@ -341,20 +312,13 @@ class Observer(contract.Observer, ABC):
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:
         """Count executions of statements inside the `with`. Yields a function that returns the counts
-        afterwards.
-
-        The default counts the lines that ran to their end. A framework that can tell which
-        operations really reached a kernel overrides it.
+        afterwards. The default counts the lines that ran to their end, not what reached a kernel.
         """
         yield lambda: trace.completed
 
     def retained(self, loaded: LoadedProgram) -> int | None:
-        """Bytes held when the first backward pass starts, beyond inputs, parameters and outputs.
-
-        The program runs `rehearsals` times before the measured run. Stores the peak beyond the
-        baseline, in bytes, in `highest`, and the random state kept in `random_state`. `Meter` says
-        when each value is read.
-        """
+        """Bytes held when the first backward pass starts, as `Meter` reads them, in a run after
+        `rehearsals` others. Sets `highest` and `random_state`, too."""
         with self.watching(), self.states.followed():
             for _ in range(self.rehearsals + 1):
                 meter = self.meter()
@@ -366,11 +330,10 @@ class Observer(contract.Observer, ABC):
         return meter.retained
 
     def leftovers(self, loaded: LoadedProgram) -> tuple[Growth, Growth]:
-        """Bytes held and tensors alive after each of `program.release` runs, beyond those before
-        the first.
+        """Bytes held and tensors alive after each of `program.release` runs, beyond those before the
+        first, with the outputs of all runs where `program.keeps` says so.
 
-        The garbage collector is off, so that reference cycles show as growth from run to run. No
-        tracing is active. With `program.keeps`, the outputs of all runs are included.
+        The garbage collector is off, so that reference cycles show as growth. No tracing is active.
         """
         kept: list[Any] = []
         held: list[int | None] = []
@@ -394,11 +357,8 @@ class Observer(contract.Observer, ABC):
         return _beyond(held_before, held), _beyond(alive_before, alive)
 
     def _dropping_errors(self, loaded: LoadedProgram) -> LoadedProgram:
-        """A program whose every run ends in an error that is expected; the error is dropped.
-
-        An exception and the frames that it came through refer to each other. Only the garbage collector
-        frees them, and what it frees is not counted as left over.
-        """
+        """A program whose every run ends in an error, which is dropped: an exception and the frames that
+        it came through refer to each other, and are not counted as left over."""
 
         def run() -> None:
             try:
@@ -410,7 +370,6 @@ class Observer(contract.Observer, ABC):
         return replace(loaded, run=run)
 
     def meter(self) -> Meter:
-        """The object that measures memory."""
         return Meter(self.reading, self.reset_peak, self.peak)
 
     def reading(self, frame: FrameType) -> Reading:
@@ -427,17 +386,13 @@ class Observer(contract.Observer, ABC):
         seen: dict[int, int] = {}
 
         def visit(value: object) -> None:
-            if isinstance(value, dict):
-                for part in value.values():
-                    visit(part)
-            elif isinstance(value, list | tuple):
-                for part in value:
+            if isinstance(value, dict | list | tuple):
+                for part in value.values() if isinstance(value, dict) else value:
                     visit(part)
             else:
                 seen[self.identity(value)] = self.nbytes(value)
 
-        for value in frame.f_locals.values():
-            visit(value)
+        visit(dict(frame.f_locals))
         return sum(seen.values())
 
     def identity(self, value: object) -> int:
@@ -474,9 +429,7 @@ def _beyond(before: int | None, readings: Sequence[int | None]) -> Growth:
 
 
 def with_shared_counts(run: Run, other: Run) -> Run:
-    """A run with only those executions that the other run counts, too: a compiler may fuse a statement
-    of one of them into another statement.
-    """
+    """A run with only those executions that the other counts, too: a compiler may fuse statements."""
     if run.executions is None or other.executions is None:
         return run
     counted = {(e.region, e.statement) for e in other.executions}
@@ -486,17 +439,17 @@ def with_shared_counts(run: Run, other: Run) -> Run:
 
 def computes_alike(run: Run, control: Run) -> bool:
     """Whether a run has the losses and gradients of the plain run, up to rounding."""
-    pairs = [(run.gradients.get(name), array) for name, array in control.gradients.items()]
-    pairs.append((np.array(run.losses), np.array(control.losses)))
-    for observed, expected in pairs:
+
+    def alike(observed: Array | None, expected: Array | None) -> bool:
         if observed is None or expected is None:
-            if observed is not expected:
-                return False
-        elif observed.shape != expected.shape or not np.allclose(
-            observed, expected, rtol=1e-3, atol=1e-5
-        ):
-            return False
-    return True
+            return observed is expected
+        same_shape = observed.shape == expected.shape
+        return same_shape and np.allclose(observed, expected, rtol=1e-3, atol=1e-5)
+
+    gradients = control.gradients.items()
+    return alike(np.array(run.losses), np.array(control.losses)) and all(
+        alike(run.gradients.get(name), expected) for name, expected in gradients
+    )
 
 
 def error_seen(error: BaseException, program: Program) -> ErrorSeen:

@@ -29,7 +29,8 @@ def announced(
     before the line that starts it, and with the frame of that line; so do the program's other functions
     inside the `with`, where phases start in them.
     """
-    marked = _marked(program.file, program.text, frozenset(_starts(program)))
+    starts = {(line, site.label) for line, site in program.lines.items() if site.kind == "phase"}
+    marked = _marked(program.file, program.text, frozenset(starts))
     functions = {name: _with_code(getattr(module, name), code) for name, code in marked.items()}
     run = functions.pop("run")
     replaced = {name: getattr(module, name) for name in functions}
@@ -47,13 +48,6 @@ def _with_code(function: Any, code: CodeType) -> FunctionType:
     copy = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
-
-
-def _starts(program: Program) -> Iterator[tuple[int, str]]:
-    """The line and the label of each start of a phase."""
-    for line, site in program.lines.items():
-        if site.kind == "phase":
-            yield line, site.label
 
 
 @lru_cache(maxsize=8)

@@ -30,11 +30,8 @@ _SMALL = 256
 
 
 class RandomStates:
-    """Counts the states that `readers` returned inside `followed` and that are still alive.
-
-    `size` returns the bytes of a state, or 0 where it does not know; Python's own sizes are taken
-    then.
-    """
+    """Counts the states that `readers` returned inside `followed` and that are still alive. `size`
+    returns the bytes of a state, or 0 where Python's own sizes are to be taken."""
 
     def __init__(self, readers: Sequence[Reader], size: Callable[[object], int]) -> None:
         self._readers = readers
@@ -44,8 +41,7 @@ class RandomStates:
 
     def now(self) -> RandomState:
         """The copies that are alive and their bytes. One copy may consist of the states of several
-        generators, so the number of copies is the greatest number of states of one generator.
-        """
+        generators: there are as many copies as states of one generator, at most."""
         return RandomState(self._nbytes, max(self._alive.values(), default=0))
 
     @contextmanager
@@ -60,8 +56,6 @@ class RandomStates:
             yield
 
     def _tracking(self, reader: Reader, read: Callable[..., Any]) -> Callable[..., Any]:
-        """A reader's function that also tracks what it returns."""
-
         def read_and_track(*arguments: Any, **keywords: Any) -> Any:
             return self._tracked(reader, read(*arguments, **keywords))
 
@@ -85,8 +79,8 @@ class RandomStates:
         return state
 
 
-class _TrackedTuple(tuple[Any, ...]):
-    """A tuple that calls `freed` when it is freed."""
+class _Tracked:
+    """A value that calls `freed` when it is freed."""
 
     freed: Callable[[], None]
 
@@ -94,13 +88,12 @@ class _TrackedTuple(tuple[Any, ...]):
         self.freed()
 
 
-class _TrackedList(list[Any]):
-    """A list that calls `freed` when it is freed."""
+class _TrackedTuple(_Tracked, tuple[Any, ...]):
+    pass
 
-    freed: Callable[[], None]
 
-    def __del__(self) -> None:
-        self.freed()
+class _TrackedList(_Tracked, list[Any]):
+    pass
 
 
 def python_bytes(value: object) -> int:

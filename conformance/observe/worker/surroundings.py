@@ -15,7 +15,6 @@ import sysconfig
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -42,9 +41,7 @@ def _folder() -> str:
 def _set_environment(before: Mapping[str, str]) -> None:
     for name in set(os.environ) - set(before):
         del os.environ[name]
-    for name, value in before.items():
-        if os.environ.get(name) != value:
-            os.environ[name] = value
+    os.environ.update(before)
 
 
 def _set_filters(before: list[Any]) -> None:
@@ -77,14 +74,6 @@ _PROCESS_STATE: Mapping[str, Setting] = {
     "garbage collection": (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
     "NumPy's handling of errors": (np.geterr, lambda before: np.seterr(**before)),
 }
-
-
-@dataclass(frozen=True)
-class Spoilt:
-    """An answer of a worker that must not run further programs, and the reason."""
-
-    answer: Any
-    why: tuple[str, ...]
 
 
 class Surroundings:

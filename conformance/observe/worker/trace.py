@@ -65,7 +65,6 @@ class Trace:
             self._pending.clear()
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
-        """Called when a function of the program is called, with its frame."""
         site = self.program.lines.get(frame.f_code.co_firstlineno)
         if site is not None and site.kind == "region":
             self.entered[site, self.phase] += 1
@@ -89,8 +88,7 @@ class Trace:
         elif event == "return":
             site = self._pending.get(frame)
             # The statement that is running when the function returns is its `return`.
-            returned = {} if site is None else {site.label: argument}
-            self._finish(frame, returned)
+            self._finish(frame, {} if site is None else {site.label: argument})
             self._pending.pop(frame, None)
         return self._step
 
@@ -104,22 +102,12 @@ class Trace:
                 names = {**frame.f_locals, **returned} if returned else frame.f_locals
                 self._on_statement(site, self.phase, names)
 
-    def current_layer(self) -> Site | None:
-        """The site of the innermost line of the program that is running now, if it makes a layer."""
-        return self._current("layer")
-
     @contextmanager
     def calling(self, site: Site | None) -> Iterator[Callable[[Any], None]]:
-        """Count a call of the layer that was made at `site`; for `None`, nothing is counted.
-
-        Yields a function that the layer's result is to be handed to.
-        """
-        if site is None:
-            yield lambda _: None
-            return
-        if not site.label or site in self._whole:
+        """Count a call of the layer made at `site`, if any. Yields a function that takes its result."""
+        if site is not None and (not site.label or site in self._whole):
             self.entered[site, self.phase] += 1
-        if not site.label:
+        if site is None or not site.label:
             yield lambda _: None
             return
         begun = self.phase
@@ -132,11 +120,8 @@ class Trace:
 
         yield done
 
-    def current(self) -> Site | None:
-        """The site of the innermost line of the program that is running now, if it is a statement."""
-        return self._current("statement")
-
-    def _current(self, kind: SiteKind) -> Site | None:
+    def current(self, kind: SiteKind = "statement") -> Site | None:
+        """The site of the innermost line of the program that is running now, if it is of a kind."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename == self.program.file:
