@@ -138,17 +138,10 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
         for case, by_variant in cases.items():
             together[tuple(by_variant)][case] = list(chain(*by_variant.values()))
         for variants, texts_by_case in together.items():
-            added += [
-                {
-                    "case": _one_or_all(described),
-                    "variant": _one_or_all(variants),
-                    "check": check,
-                    "observed": observed,
-                    "cause": "",
-                    "reason": "",
-                }
-                for described, observed in _described(texts_by_case)
-            ]
+            for described, observed in _described(texts_by_case):
+                where = {"case": _one_or_all(described), "variant": _one_or_all(variants)}
+                told = {"check": check, "observed": observed, "cause": "", "reason": ""}
+                added.append({**where, **told})
     return added
 
 

@@ -30,10 +30,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "NAME",
         "help": "only the cases of this family; repeatable, and beside those of --case",
     },
-    "--smoke": {
-        "action": "store_true",
-        "help": "only the smoke cases: about 25 everyday ones",
-    },
+    "--smoke": {"action": "store_true", "help": "only the smoke cases: about 25 everyday ones"},
     "--shard": {
         "default": "",
         "metavar": "NUMBER/OF",

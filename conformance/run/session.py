@@ -98,10 +98,8 @@ class Suite:
                 self._logs.mkdir(parents=True, exist_ok=True)
             for chosen in self.selection.chosen:
                 self._start(chosen)
-        except WriteError as error:
-            self.unwritten = str(error)
-            raise pytest.UsageError(self.unwritten) from error
         except ConformanceError as error:
+            self.unwritten = str(error) if isinstance(error, WriteError) else ""
             raise pytest.UsageError(str(error)) from error
 
     def _start(self, chosen: Chosen) -> None:

@@ -16,14 +16,7 @@ from typing import Any
 
 from conformance.errors import ComparisonError, ResultsError
 from conformance.model.facts import Fact
-from conformance.model.observation import (
-    Array,
-    Execution,
-    Expected,
-    Observation,
-    RandomState,
-    Run,
-)
+from conformance.model.observation import Array, Execution, Expected, Observation, RandomState, Run
 from conformance.model.result import Header, Pair, Result, Results
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.store.values import array_from, decode, from_json
