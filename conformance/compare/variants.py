@@ -11,16 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Self
 
-from conformance.compare import numeric
+from conformance.compare import model, numeric
 from conformance.compare.beside import belong_together, side_of
-from conformance.compare.model import (
-    EXPECTATION,
-    Agreement,
-    Comparison,
-    CrossVerdict,
-    Disagreement,
-    Group,
-)
+from conformance.compare.model import EXPECTATION, Agreement, Comparison, CrossVerdict, Group
 from conformance.compare.numeric import Subject, Value, close, partition, values_of
 from conformance.errors import ComparisonError
 from conformance.judge import memory as judged
@@ -142,14 +135,14 @@ class _Compared:
         `difference` says in words how a wrong group differs.
         """
         against = main.variants or (EXPECTATION,)
-        disagreements: list[Disagreement] = []
+        disagreements: list[model.Disagreement] = []
         for variants, words in ((group.variants, difference(group)) for group in wrong):
             verb = "disagrees" if len(variants) == 1 else "disagree"
             who = f"{_listed(variants)} {verb} with {_listed(against)}"
             shown = {variant: how for variant in variants if (how := self._judged(variant))}
             new = tuple(variant for variant in variants if variant not in shown)
             message = f"{who} on {subject}: {words}"
-            disagreements.append(Disagreement(variants, against, message, shown, new))
+            disagreements.append(model.Disagreement(variants, against, message, shown, new))
         if not disagreements:
             words = f"{sum(len(g.variants) for g in groups)} variants agree on {subject}"
             return self.told(subject, Agreement.AGREE, words, groups)
@@ -189,8 +182,8 @@ def _absence(result: Result, check: str) -> str:
 
 def _listed(names: tuple[str, ...]) -> str:
     """A list of names in words: `a, b and c`; the expectation gets an article."""
-    words = [f"the {name}" if name == EXPECTATION else name for name in names]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    *first, last = [f"the {name}" if name == EXPECTATION else name for name in names]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 # -- outputs, losses, gradients, parameters --------------------------------------------------------

@@ -125,7 +125,6 @@ class Suite:
         return self.selection.paths.reports / "logs"
 
     def _file(self, name: str) -> Path:
-        """The file of an adapter's results."""
         return file_of(self.selection.paths.reports, name, str(self.selection.shard or ""))
 
     def _runner(self, chosen: Chosen) -> Runner:
@@ -257,7 +256,6 @@ class Suite:
             raise pytest.UsageError(str(error)) from error
 
     def _header(self, chosen: Chosen) -> Header:
-        """The header of an adapter's results."""
         name, implementation = chosen.adapter.name, chosen.adapter.implementation
         return Header(
             suite=__version__,

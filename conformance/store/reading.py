@@ -271,17 +271,9 @@ class Reader:
         if row not in self._verdicts:
             check, status, level, message, expected, observed, method = row[:7]
             facts, cause, reason, url = row[7:]
-            self._verdicts[row] = Verdict(
-                check=check,
-                status=Status(status),
-                level=Level(level),
-                message=message,
-                expected=expected,
-                observed=observed,
-                method=method,
-                facts=decode(facts, tuple[Fact, ...]),
-                known=None if reason is None else KnownNote(reason, url, cause),
-            )
+            judged = check, Status(status), Level(level), message, expected, observed, method
+            known = None if reason is None else KnownNote(reason, url, cause)
+            self._verdicts[row] = Verdict(*judged, decode(facts, tuple[Fact, ...]), known)
         return self._verdicts[row]
 
 
