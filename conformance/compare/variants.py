@@ -69,11 +69,8 @@ def _refuse(results: Sequence[Results], cases: Sequence[Case]) -> None:
         if missing:
             raise ComparisonError(f"no discipline for {missing[0]}", where=run.path)
     if cases_hash(cases) != results[0].header.cases:
-        raise ComparisonError(
-            "these are results of other cases than those given: the cases have changed since",
-            where=results[0].path,
-            hint="run the adapters again",
-        )
+        words = "these are results of other cases than those given: the cases have changed since"
+        raise ComparisonError(words, where=results[0].path, hint="run the adapters again")
 
 
 @dataclass(frozen=True)
@@ -94,8 +91,7 @@ class _Compared:
         results: Mapping[str, Result],
         why: Callable[[Result], str] = lambda _: "",
     ) -> Self:
-        """All variants of a case. `why` says of a result that was observed why it has nothing to
-        compare, or is empty."""
+        """All of a case. `why` says why an observed result has nothing to compare, else nothing."""
         absent = {v: words for v, r in results.items() if (words := _absence(r, check) or why(r))}
         return cls(case, check, {v: r for v, r in results.items() if v not in absent}, absent)
 
@@ -158,8 +154,7 @@ class _Compared:
         return CrossVerdict(*found, absent=self.absent)
 
     def _judged(self, variant: str) -> str:
-        """The outcome of a variant's own checks that explains a disagreement, with its reason; empty
-        where they show none."""
+        """The outcome of a variant's own checks that explains a disagreement, and why; or empty."""
         result = self.present[variant]
         for verdict in result.verdicts:
             if verdict.status.deviates and verdict.check in _EXPLAINS.get(self.check, {self.check}):

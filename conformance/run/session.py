@@ -205,8 +205,7 @@ class Suite:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """List what runs in this process; begin the run, or have the process that the user started do
-        so."""
+        """List what runs in this process; begin the run, unless this is a process of xdist's."""
         for item in session.items:
             if isinstance(item, PairItem):
                 listed = self._listed.setdefault(item.variant.adapter, [])
@@ -406,8 +405,7 @@ class Suite:
         )
 
     def _cause(self, session: pytest.Session) -> str:
-        """What ended the run before it had all results, if it lacks any; empty where an option told it
-        to end (`-x`)."""
+        """What ended the run before it had all results; empty where an option did (`-x`)."""
         if self.unwritten:
             return "results could not be written"
         if self.interrupts.received is not None:

@@ -126,24 +126,19 @@ def unite(parts: Sequence[Results]) -> Results:
     """
     first = parts[0]
     found: dict[Pair, Result] = {}
+    hint = "delete the parts of the earlier run"
     for part in parts:
         # Machines of one kind differ in their platform from week to week.
         differing = difference(first.header, part.header, ignored="platform")
         if not differing and part.planned != first.planned:
             differing = f"plans: {len(first.planned)} and {len(part.planned)} pairs"
         if differing:
-            raise ComparisonError(
-                f"these are parts of different runs, with other {differing}",
-                where=f"{first.path}, {part.path}",
-                hint="delete the parts of the earlier run",
-            )
+            words = f"these are parts of different runs, with other {differing}"
+            raise ComparisonError(words, where=f"{first.path}, {part.path}", hint=hint)
         for result in part.results:
             if found.setdefault(result.pair, result) is not result:
-                raise ComparisonError(
-                    f"{result.case} on {result.variant} is in two parts of a run",
-                    where=part.path,
-                    hint="delete the parts of the earlier run",
-                )
+                words = f"{result.case} on {result.variant} is in two parts of a run"
+                raise ComparisonError(words, where=part.path, hint=hint)
     lacking = [pair for pair in first.planned if pair not in found]
     headers = [part.header for part in parts]
     header = replace(
