@@ -52,16 +52,10 @@ def triaged(entries: Sequence[Entry], result: Result) -> tuple[Triaged, ...]:
     A SHOULD that does not hold is expected even where no entry describes it: it warns, and does not fail
     the run. A known deviation is gone where no verdict of its check deviates.
     """
-    deviating = {verdict.check for verdict in result.verdicts if verdict.status.deviates}
-    return tuple(
-        _triage_one(entries, result, verdict, none_deviates=verdict.check not in deviating)
-        for verdict in result.verdicts
-    )
+    return tuple(_triage_one(entries, result, verdict) for verdict in result.verdicts)
 
 
-def _triage_one(
-    entries: Sequence[Entry], result: Result, verdict: Verdict, *, none_deviates: bool
-) -> Triaged:
+def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> Triaged:
     if verdict.status is Status.BROKEN:
         return Triaged(verdict, Triage.UNEXPECTED, "the suite or the adapter is at fault")
     known = _explaining(entries, result, verdict)
@@ -75,7 +69,8 @@ def _triage_one(
             return Triaged(verdict, Triage.UNEXPECTED, reason)
         warns = verdict.status is Status.WARN
         return Triaged(verdict, Triage.EXPECTED if warns else Triage.UNEXPECTED)
-    if entry and none_deviates and verdict.status is not Status.UNSUPPORTED:
+    deviates = any(v.status.deviates for v in result.verdicts if v.check == verdict.check)
+    if entry and not deviates and verdict.status is not Status.UNSUPPORTED:
         reason = f"known deviation is gone: take {entry.where} out ({entry.reason})"
         return Triaged(verdict, Triage.UNEXPECTED, reason, entry)
     return Triaged(verdict, Triage.EXPECTED)
