@@ -239,10 +239,14 @@ class Suite:
         reporter = self.config.pluginmanager.getplugin("terminalreporter")
         try:
             for name, planned in self._planned.items():
-                store = self._stores[name] = Store(self._file(name))
+                store = Store(self._file(name))
                 header = self._header(self._chosen[name])
-                begun = store.begin(header, planned, fresh=self.config.option.fresh)
-                self._stored[name] = begun.stored
+                try:
+                    begun = store.begin(header, planned, fresh=self.config.option.fresh)
+                except ConformanceError:
+                    store.close()
+                    raise
+                self._stores[name], self._stored[name] = store, begun.stored
                 if begun.message and reporter is not None:
                     reporter.write_line(f"{name}: {begun.message}")
             shard = self.selection.shard

@@ -203,7 +203,7 @@ class Store:
             end = "UPDATE run SET ended = ?, interrupted = ? WHERE id = ?"
             self._connection.execute(end, (now, interrupted, self._run))
             if not interrupted:
-                self._connection.execute("DELETE FROM run WHERE id != ?", (self._run,))
+                self._connection.execute("DELETE FROM run WHERE id < ?", (self._run,))
                 self._connection.execute(
                     "DELETE FROM array WHERE id NOT IN (SELECT array_id FROM array_of_pair)"
                 )
