@@ -102,26 +102,21 @@ def helper(op: str, written: Written, statement: Statement) -> str:
     """The functions that a program defines for an operation; `statement` is the first that has it."""
     text, sine = _TEXTS[op], written("sin", x="x")
     words = {n: written(n, x="x") for n in ("sin", "sum", "cos") if f"{{{n}}}" in text}
-    if op == "unsteady_sin":
-        words["then"] = _unsteady(written, str(statement.options["then"]))
+    if op == "unsteady_sin":  # what it computes from its second call on
+        turned = written("permute_dims", x="x", axes=(1, 0))
+        changed = {
+            "values": written("add", a="x", b="x"),
+            "shape": written("concat", arrays="[x, x]", axis=0),
+            "dtype": written("astype", x="x", dtype="float64"),
+            "operations": sine,
+            "product": written("matmul", a="x", b=f"({written('matmul', a=turned, b='x')})"),
+        }
+        words["then"] = written("sin", x=changed[str(statement.options["then"])])
     elif op == "counted_sin":
         words["multiple"] = written("sin", x=written("multiply", a="x", b="float(len(seen))"))
     elif op == "doubled_sin":
         words["doubled"] = written("add", a=sine, b=sine)
     return text.format(**words)
-
-
-def _unsteady(written: Written, then: str) -> str:
-    """What `unsteady_sin` computes from its second call on, where its `{then}` changes."""
-    turned = written("permute_dims", x="x", axes=(1, 0))
-    changed = {
-        "values": written("add", a="x", b="x"),
-        "shape": written("concat", arrays="[x, x]", axis=0),
-        "dtype": written("astype", x="x", dtype="float64"),
-        "operations": written("sin", x="x"),
-        "product": written("matmul", a="x", b=f"({written('matmul', a=turned, b='x')})"),
-    }
-    return written("sin", x=changed[then])
 
 
 #: The calls of these functions, as format strings over arguments and options.

@@ -153,9 +153,8 @@ class Run(Part):
         """The entry of explicit generators in what `run` returns; empty where the case has none."""
         self.code.wrote("generators")
         made = [value.name for value in self.case.inputs if isinstance(value, Generator)]
-        if not made:
-            return ""
-        return ', "generators": {' + ", ".join(f'"{n}": values["{n}"]' for n in made) + "}"
+        entries = ", ".join(f'"{name}": values["{name}"]' for name in made)
+        return f', "generators": {{{entries}}}' if made else ""
 
     def write_inference(self) -> None:
         """The forward pass with gradients off, and what `run` returns."""
@@ -217,13 +216,9 @@ class Run(Part):
 
     def write_main(self) -> None:
         """Write what the program does as a script: run both paths and print their results."""
-        self.code(
-            """
-            if __name__ == "__main__":
-                for forward in (plain, recomputed):
-                    print(forward.__name__, run(forward))
-            """
-        )
+        each = self.code.indent("for forward in (plain, recomputed):")
+        with self.code.indent('if __name__ == "__main__":'), each:
+            self.code("print(forward.__name__, run(forward))")
 
 
 #: Procedures whose `run` does nothing with the outputs but take the loss of them.
