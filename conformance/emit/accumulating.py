@@ -90,10 +90,9 @@ class Accumulating(Run):
 
     def write_forward_pass(self) -> None:
         """The forward pass and the loss."""
-        if self.forward.makes_network:
-            self.write_loss(f"network({_read(value.name for value in self.case.inputs)})")
-        else:
-            self.write_loss()
+        given = _read(value.name for value in self.case.inputs)
+        network = self.forward.makes_network
+        self.write_loss(f"network({given})" if network else "forward(**values)")
 
     def write_functional(self) -> None:
         """The gradients by a transform of a function."""

@@ -180,11 +180,9 @@ class Emitter:
             raise NotOfferedError(self.variant.id, f"procedure {kind}")
 
     def _refuse_missing(self) -> None:
-        """Raise `AdapterError` if the case demands a part that is not written, though offered.
-
-        An adapter that skipped a part of a case would be judged on another program, and might pass. A
-        statement may be in `plain` or in `recomputed`, since both may share a function.
-        """
+        """Raise `AdapterError` if the case demands a part that is not written, though offered: the
+        adapter would be judged on another program, and might pass. A statement may be in `plain` or in
+        `recomputed`, since both may share a function."""
         code, case = self.code, self.case
         lacking = [part for part in asked(case) if part not in code.parts]
         if case.procedure.kind not in self.words.procedures_written:

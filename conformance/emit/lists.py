@@ -56,20 +56,19 @@ def items(case: Case, taken: Collection[str], *, captured: bool) -> dict[str, It
     """
     if case.procedure.kind not in PROCEDURES or case.procedure.between or case.hooks:
         return {}
-    regions = case.regions()
     kept = {name for node in walk(case.program) for name in node_makes(node)}
-    kept |= {n for r in regions for tree in (r.takes, r.kwargs) for n in leaves(tree)}
-    kept |= {key for region in regions for key in region.kwargs}
-    kept |= set() if captured else {name for region in regions for name in region.captured()}
+    for region in case.regions():
+        kept.update(leaves(region.takes), leaves(region.kwargs), region.kwargs)
+        kept.update(() if captured else region.captured())
     in_lists: dict[str, Item] = {}
     for stem, group in groupby(case.parameters, lambda array: _stem(array.name)):
         arrays = list(group)
         names = [array.name for array in arrays]
         alike = len({(a.shape, a.dtype, a.gradient, a.fill) for a in arrays}) == 1
         in_order = names == [f"{stem}{number}" for number in range(1, len(names) + 1)]
-        free = {stem, list_name(stem), "i"}.isdisjoint(taken)
-        if len(arrays) >= FEWEST and alike and in_order and free and kept.isdisjoint(names):
-            name = list_name(stem)
+        name = list_name(stem)
+        free = {stem, name, "i"}.isdisjoint(taken) and kept.isdisjoint(names)
+        if len(arrays) >= FEWEST and alike and in_order and free:
             in_lists |= {n: Item(name, place, len(names)) for place, n in enumerate(names)}
     return in_lists
 
@@ -90,6 +89,8 @@ def replaced(lines: Sequence[str], held: Mapping[str, Item], container: str) -> 
     a list in (`nn.ParameterList({})`)."""
     if not held:
         return list(lines)
+    one = rf"(?<![\w.\"'])(?:self\.)?(?:{'|'.join(sorted(held, key=len, reverse=True))})\b"
+    several = rf"{one}(?:, {one})*"
     made: list[str] = []
     for line in lines:
         mark = MARK.search(line)
@@ -100,16 +101,11 @@ def replaced(lines: Sequence[str], held: Mapping[str, Item], container: str) -> 
             if item.position == 0:
                 made.append(f"{attribute[1]}self.{item.name} = {container.format(item.name)}")
             continue
-        made.append(_replaced(text, held) + (mark[0] if mark else ""))
+        if text.lstrip().startswith("for "):
+            text = re.sub(rf"\(({several})\)", lambda m: _series(m[1], held) or m[0], text)
+        text = re.sub(several, lambda m: _each(m[0], held), text)
+        made.append(text + (mark[0] if mark else ""))
     return made
-
-
-def _replaced(text: str, held: Mapping[str, Item]) -> str:
-    one = rf"(?<![\w.\"'])(?:self\.)?(?:{'|'.join(sorted(held, key=len, reverse=True))})\b"
-    several = rf"{one}(?:, {one})*"
-    if text.lstrip().startswith("for "):
-        text = re.sub(rf"\(({several})\)", lambda m: _series(m[1], held) or m[0], text)
-    return re.sub(several, lambda m: _each(m[0], held), text)
 
 
 def _each(text: str, held: Mapping[str, Item]) -> str:
@@ -221,7 +217,7 @@ def series(lines: Sequence[str], taken: Collection[str]) -> tuple[list[str], dic
 def _follows(first: re.Match[str], line: str, after: int) -> bool:
     """Whether a line assigns the same right-hand side as `first` to the name numbered `after` higher."""
     made = _MADE.fullmatch(line)
-    if made is None or (made[1], made[2]) != (first[1], first[2]):
+    if made is None or made.group(1, 2) != first.group(1, 2):
         return False
     if first[3].startswith("0") or made[3] != str(int(first[3]) + after):
         return False

@@ -111,6 +111,8 @@ class Part:
     def __init__(self, emitter: Any) -> None:
         self.emitter, self.words = emitter, emitter.words
         self.case, self.variant, self.code = emitter.case, emitter.variant, emitter.code
+        #: The parameters that are in lists, and where.
+        self.in_lists: Mapping[str, Any] = emitter.in_lists
         vars(self).update({n: part for n, part in vars(emitter).items() if isinstance(part, Part)})
 
     def offered(self, word: str) -> str:

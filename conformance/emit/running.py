@@ -22,11 +22,8 @@ class Run(Part):
     inferring = "forward(**values)"
 
     def write_run(self) -> None:
-        """`run(forward)`, for the case's procedure.
-
-        The line that runs the forward pass is marked with `FORWARD`, and the one that starts the
-        backward pass with `BACKWARD`.
-        """
+        """`run(forward)`, for the case's procedure. `FORWARD` marks the line that runs the forward pass,
+        `BACKWARD` the one that starts the backward pass."""
         changes = ", **changes" if self._changed else ""
         with self.code.indent(f"def run(forward{changes}):"):
             self.write_beginning()
@@ -99,10 +96,8 @@ class Run(Part):
         return self.code.indent(head) if head else nullcontext()
 
     def write_backward_before(self) -> None:
-        """A forward and a backward pass, to whose gradients those that follow are added.
-
-        Raises `NotOfferedError` unless it is written, where tensors accumulate gradients.
-        """
+        """A forward and a backward pass, to whose gradients those that follow are added. Raises
+        `NotOfferedError` unless it is written, where tensors accumulate gradients."""
         part = "gradients that are added to (`write_backward_before`)"
         raise NotOfferedError(self.variant.id, part)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from conformance.emit import lists
 from conformance.emit.expressions import listed, numpy_fill
@@ -36,7 +36,7 @@ class Tensors(Part):
 
     def write_inputs(self) -> None:
         """`inputs()`: every draw comes from one NumPy generator, in the order of the case."""
-        case, code, held = self.case, self.code, self.emitter.in_lists
+        case, code, held = self.case, self.code, self.in_lists
         with code.indent("def inputs():"):
             if any(array.fill.kind in _DRAWS for array in case.arrays):
                 code(f"rng = np.random.default_rng({case.seed})")
@@ -60,11 +60,6 @@ class Tensors(Part):
 
 class Values(Part):
     """Writes single tensors, dicts and lists of them, those that are in lists of parameters included."""
-
-    @property
-    def in_lists(self) -> Mapping[str, Item]:
-        """The parameters that are in lists, and where."""
-        return self.emitter.in_lists
 
     def gradients(self) -> str:
         """A dict of the gradients that tensors hold, of those that the case asks for."""
