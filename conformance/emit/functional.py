@@ -111,9 +111,8 @@ class Functional(Run):
             inside = set(self.values.given(parameters)) <= set(self.wanted())
             source = "wanted" if inside else "(values | wanted)"
             whole = self.wanted() == parameters
-            results.append(
-                f'"parameters": {source if whole else self.values.entries(parameters, source)}'
-            )
+            held = source if whole else self.values.entries(parameters, source)
+            results.append(f'"parameters": {held}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
 
