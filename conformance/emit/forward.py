@@ -12,8 +12,8 @@ from typing import Any
 
 from conformance.emit import lists
 from conformance.emit.expressions import function, short_exponents
-from conformance.emit.helpers import CALLS, helper
 from conformance.emit.part import OWN_NAMES, Call, Part
+from conformance.emit.usual import CALLS, helper
 from conformance.errors import NotEmittedError
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model import case as model

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.expressions import listed
-from conformance.emit.helpers import LISTS
 from conformance.emit.part import Part
+from conformance.emit.usual import LISTS
 from conformance.errors import NotOfferedError
 from conformance.language.operations import NOTED
 from conformance.model.case import Generator, Literal, Loss, Ref, Tree
