@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from conformance.drivers.adapter import Adapter
-from conformance.emit.helpers import CALLS
+from conformance.emit.usual import CALLS
 from conformance.language.load import load_text
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Case

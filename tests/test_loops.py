@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance.drivers.adapter import all_adapters
-from conformance.emit import lists, loops
+from conformance.emit import lists
 from conformance.emit.lists import Item
 from conformance.emit.programs import EmitFailure, texts
 from conformance.language.load import load_folder, load_text
@@ -37,7 +37,7 @@ def _loop(line: str, numbers: Sequence[int] = (1, 2, 3), taken: Sequence[str] = 
     names = [name for name in ("w$i", "b$i") if name in line]
     series = [[name.replace("$i", str(n)) for n in numbers] for name in names]
     given = [line.replace("$i", str(n)).splitlines() for n in numbers]
-    return loops.loop(given, series, [*TENSORS, *taken]) or []
+    return lists.loop(given, series, [*TENSORS, *taken]) or []
 
 
 def test_equal_iterations_are_one_loop() -> None:
@@ -77,7 +77,7 @@ def test_what_a_loop_would_change_stays(line: str) -> None:
 
 
 def test_tensors_made_alike_are_a_list() -> None:
-    lines, entries = loops.series(
+    lines, entries = lists.series(
         ["    x = new(3)", *(f'    w{n} = new(2, name="w{n}")' for n in (1, 2, 3))], ["x"]
     )
     assert lines == ["    x = new(3)", '    ws = [new(2, name=f"w{i}") for i in range(1, 4)]']
@@ -94,7 +94,7 @@ def test_tensors_made_alike_are_a_list() -> None:
     ],
 )
 def test_others_stay_as_they_are(lines: list[str]) -> None:
-    assert loops.series(lines, []) == (lines, {})
+    assert lists.series(lines, []) == (lines, {})
 
 
 REPEATED = """

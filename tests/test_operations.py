@@ -13,7 +13,7 @@ import pytest
 from conformance.drivers.adapter import Adapter, all_adapters
 from conformance.emit import accumulating, usual
 from conformance.emit.emitter import Call
-from conformance.emit.helpers import CALLS
+from conformance.emit.usual import CALLS
 from conformance.errors import CaseError
 from conformance.language.capabilities import CAPABILITIES
 from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM, RENAMED, Operation

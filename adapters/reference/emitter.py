@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD
 from conformance.emit.emitter import Call, Emitter, Parts, Recompute, Run, Tensors, Words
-from conformance.emit.helpers import LISTS
+from conformance.emit.usual import LISTS
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Array, Case, Generator, Region
 

@@ -55,18 +55,20 @@ REGION_RESIDUALS: Mapping[str, str] = {
 }
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A model that takes no unknown keys."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Refusal(_Strict):
+class Refusal(Strict):
     """A capability that the variant refuses, with the error that says so; the case is run to see it."""
 
     raises: str = Field(description="The exception's type.")
     match: str = Field(description="A part of its message.")
 
 
-class Only(_Strict):
+class Only(Strict):
     """The cases that a variant is run on, where all of them would take too long."""
 
     cases: list[str] = Field(
@@ -84,7 +86,7 @@ class Only(_Strict):
         return out
 
 
-class VariantModel(_Strict):
+class VariantModel(Strict):
     """One way in which a framework offers recompute."""
 
     title: str = Field(description="How a user of the framework would name it.")
@@ -141,7 +143,7 @@ class VariantModel(_Strict):
         return word in self.residuals.get("region", "").split()
 
 
-class Keyword(_Strict):
+class Keyword(Strict):
     """What a keyword of the framework's own means where an implementation has it in its signature."""
 
     options: list[str] = Field([], description="The options of a case that it passes on.")
@@ -155,7 +157,7 @@ class Keyword(_Strict):
     )
 
 
-class AdapterModel(_Strict):
+class AdapterModel(Strict):
     """The file `adapter.yaml`."""
 
     name: str
@@ -312,22 +314,21 @@ def check_words(
     kind: type[ConformanceError] = AdapterError,
 ) -> None:
     """Raise `kind` if `who` names an unknown capability, or residuals that do not exist."""
-    found: list[tuple[str, Collection[str], str]] = []
+
+    def check(word: str, known: Collection[str], problem: str) -> None:
+        if word not in known:
+            raise kind(f"{who} {problem}", where=where, hint=nearest(word, known))
+
     for word in (*lacks, *refuses):
-        found.append((word, CAPABILITIES, f"speaks of an unknown capability {word!r}"))
+        check(word, CAPABILITIES, f"speaks of an unknown capability {word!r}")
     for operation, words in residuals.items():
         known: Collection[str] = REGION_RESIDUALS
         if operation != "region":
-            found.append(
-                (operation, OPERATIONS, f"says what an unknown operation {operation!r} saves")
-            )
-            tensors = OPERATIONS[operation].tensors if operation in OPERATIONS else ()
-            known = {*(tensor.rstrip("?.") for tensor in tensors), "out", "mask", "early"}
+            check(operation, OPERATIONS, f"says what an unknown operation {operation!r} saves")
+            tensors = (tensor.rstrip("?.") for tensor in OPERATIONS[operation].tensors)
+            known = {*tensors, "out", "mask", "early"}
         for word in words.split():
-            found.append((word, known, f"says that {operation!r} saves an unknown {word!r}"))
-    for word, known, problem in found:
-        if word not in known:
-            raise kind(f"{who} {problem}", where=where, hint=nearest(word, known))
+            check(word, known, f"says that {operation!r} saves an unknown {word!r}")
 
 
 def find_adapter(name_or_path: str, folder: Path) -> Adapter:

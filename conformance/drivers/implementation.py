@@ -22,19 +22,10 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from conformance.drivers.adapter import (
-    Adapter,
-    Discipline,
-    Implementation,
-    Only,
-    Refusal,
-    Style,
-    VariantModel,
-    check_words,
-    read_model,
-)
+from conformance.drivers import adapter as adapters
+from conformance.drivers.adapter import Adapter, Discipline, Implementation, Only, Refusal, Style
 from conformance.errors import ImplementationError, nearest
 
 #: The options of a region in a case, each with the capability that a non-default value needs.
@@ -53,13 +44,10 @@ CALLS: Mapping[Style, str] = {
     "module": "function(module)(*args, **kwargs)",
 }
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
-class ImplementationModel(BaseModel):
+class ImplementationModel(adapters.Strict):
     """The file that describes an implementation. All but `function` may be left out."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     function: str = Field(description="`package.module:function`, as Python imports it.")
     name: str = Field(
@@ -149,18 +137,32 @@ def describe(
     """
     described = Described(ImplementationModel(function=text), Path.cwd())
     if text.endswith((".yaml", ".yml")):
-        model = read_model(Path(text), ImplementationModel, ImplementationError)
-        described = Described(model, Path(text).absolute().parent, text)
-    keywords = dict(_name_and_value(word, "--option") for word in options)
-    constants = dict(_name_and_value(word, "--always") for word in always)
-    literals = {name: _literal(text, name) for name, text in constants.items()}
+        own = adapters.read_model(Path(text), ImplementationModel, ImplementationError)
+        described = Described(own, Path(text).absolute().parent, text)
     own = described.model
-    described = described.changed(
-        options={**own.options, **keywords},
-        always={**own.always, **literals},
-        discipline=discipline or own.discipline,
+    keywords = own.options | dict(_name_and_value(word, "--option") for word in options)
+    given = dict(_name_and_value(word, "--always") for word in always)
+    constants = own.always | {name: _literal(text, name) for name, text in given.items()}
+    how = discipline or own.discipline
+    described = described.changed(options=keywords, always=constants, discipline=how)
+    model, where = described.model, described.where
+    if not _TARGET.fullmatch(model.function):
+        raise ImplementationError(
+            f"{model.function!r} names no function",
+            where=where,
+            hint="write package.module:function, or the path of a .yaml file",
+        )
+    if model.name and not re.fullmatch(r"[a-z0-9][a-z0-9-]*", model.name):
+        raise ImplementationError(
+            f"name {model.name!r}: lower-case letters, digits and hyphens", where=where
+        )
+    for keyword in (*model.options.values(), *model.always):
+        if not re.fullmatch(r"[A-Za-z_]\w*", keyword):
+            raise ImplementationError(f"{keyword!r} is no keyword of Python's", where=where)
+    words = [*model.lacks, *model.offers]
+    adapters.check_words(
+        "it", words, model.refuses, model.residuals or {}, where, ImplementationError
     )
-    _check(described.model, described.where)
     return described
 
 
@@ -179,24 +181,6 @@ def _literal(text: str, name: str) -> object:
             f"--always {name}: {text!r} is no plain value of Python's",
             hint="strings need quotes of their own",
         ) from error
-
-
-def _check(model: ImplementationModel, where: str) -> None:
-    if not _TARGET.fullmatch(model.function):
-        raise ImplementationError(
-            f"{model.function!r} names no function",
-            where=where,
-            hint="write package.module:function, or the path of a .yaml file",
-        )
-    if model.name and not re.fullmatch(r"[a-z0-9][a-z0-9-]*", model.name):
-        raise ImplementationError(
-            f"name {model.name!r}: lower-case letters, digits and hyphens", where=where
-        )
-    for keyword in (*model.options.values(), *model.always):
-        if not _WORD.fullmatch(keyword):
-            raise ImplementationError(f"{keyword!r} is no keyword of Python's", where=where)
-    words = [*model.lacks, *model.offers]
-    check_words("it", words, model.refuses, model.residuals or {}, where, ImplementationError)
 
 
 def by_signature(adapter: Adapter, described: Described, signature: Signature) -> Described:
@@ -285,7 +269,7 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
     )
 
 
-def _variant(variant: VariantModel, model: ImplementationModel) -> VariantModel:
+def _variant(variant: adapters.VariantModel, model: ImplementationModel) -> adapters.VariantModel:
     """A variant of the adapter, updated with the implementation's description."""
     lacks = {
         capability: f"no keyword of the function is named for the option {option}"

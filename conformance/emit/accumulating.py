@@ -143,26 +143,22 @@ class Accumulating(Run):
 
     def _write_orders(self) -> None:
         """First gradients, and those of their sum; for the third order those of the sum of these."""
-        code, wrt = self.code, self.case.wrt
+        code, wrt, single = self.code, self.case.wrt, len(self.case.wrt) == 1
         names = ("first", "second", "third")[: self.case.procedure.order]
-        if len(wrt) > 1:
+        if not single:
             code(f"wanted = {self.values.items(wrt)}")
         for of, name in zip(("loss", *names), names, strict=False):
+            first, total = of == "loss", of
             option = "allow_unused=True" if name == names[-1] else "create_graph=True"
-            site = BACKWARD if of == "loss" else None
-            if len(wrt) == 1:
-                total = of if of == "loss" else f"{of}.sum()"
-                code(
-                    f"({name},) = {self.grad}({total}, {self.values.value(wrt[0])}, {option})", site
-                )
-                gradients = f'{{"{wrt[0]}": {name}}}'
-            else:
-                total = of if of == "loss" else "total"
-                if of != "loss":
-                    code(f"total = sum(gradient.sum() for gradient in {of})")
-                code(f"{name} = {self.grad}({total}, wanted, {option})", site)
-                gradients = f"dict(zip({listed(wrt)}, {name}))"
-            if of == "loss":
+            if not first and single:
+                total = f"{of}.sum()"
+            elif not first:
+                total = "total"
+                code(f"total = sum(gradient.sum() for gradient in {of})")
+            made, at = (f"({name},)", self.values.value(wrt[0])) if single else (name, "wanted")
+            code(f"{made} = {self.grad}({total}, {at}, {option})", BACKWARD if first else None)
+            gradients = f'{{"{wrt[0]}": {name}}}' if single else f"dict(zip({listed(wrt)}, {name}))"
+            if first:
                 code(f"gradients = {gradients}")
         code(f"again = {gradients}")
 

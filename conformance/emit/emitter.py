@@ -15,11 +15,13 @@ removes the marks and returns the source map.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
 import symtable
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from conformance.drivers.adapter import Variant
@@ -29,16 +31,7 @@ from conformance.emit.expressions import function, in_docstring
 from conformance.emit.forward import Body, Forward
 from conformance.emit.layers import Layers
 from conformance.emit.lists import Item
-from conformance.emit.part import (
-    OWN_NAMES,
-    PROCEDURES,
-    RAISE_IF,
-    Call,
-    Part,
-    Words,
-    Writer,
-    imported,
-)
+from conformance.emit.part import OWN_NAMES, PROCEDURES, RAISE_IF, Call, Part, Words, Writer
 from conformance.emit.recompute import Calling, Recompute
 from conformance.emit.running import Run
 from conformance.emit.values import Tensors, Values
@@ -132,7 +125,7 @@ class Emitter:
         self._functions = {*map(function, self.regions)}
         #: Names that a program may not use for anything else.
         self.taken_names = self.case_names | self._functions | OWN_NAMES
-        self.imported = imported(tuple(self.words.imports))
+        self.imported = _imported(tuple(self.words.imports))
         self.taken_names |= self.imported | set(dir(builtins))
         #: The parameters that are in lists, and where.
         self.in_lists: Mapping[str, Item] = {}
@@ -174,13 +167,9 @@ class Emitter:
 
     def _refuse(self) -> None:
         """Raise `AdapterError` where a name of the case would hide one that the program imports, and
-        `NotOfferedError` where its procedure is none that the adapter says it writes.
-
-        What needs a single line of the framework's (`hook`, `vmap`) is refused by `offered`, where that
-        line would be written, and training by `write_training`.
-        """
-        clashes = self.imported & self.case_names
-        if clashes:
+        `NotOfferedError` where its procedure is none that the adapter says it writes; training is
+        refused by `write_training`."""
+        if clashes := self.imported & self.case_names:
             raise AdapterError(
                 f"case {self.case.id} names a value {min(clashes)!r}, which is an import here",
                 where=self.case.where,
@@ -191,11 +180,9 @@ class Emitter:
             raise NotOfferedError(self.variant.id, f"procedure {kind}")
 
     def _refuse_missing(self) -> None:
-        """Raise `AdapterError` if the case demands a part that is not written, though offered.
-
-        An adapter that skipped a part of a case would be judged on another program, and might pass. A
-        statement may be in `plain` or in `recomputed`, since both may share a function.
-        """
+        """Raise `AdapterError` if the case demands a part that is not written, though offered: the
+        adapter would be judged on another program, and might pass. A statement may be in `plain` or in
+        `recomputed`, since both may share a function."""
         code, case = self.code, self.case
         lacking = [part for part in asked(case) if part not in code.parts]
         if case.procedure.kind not in self.words.procedures_written:
@@ -236,9 +223,7 @@ class Emitter:
         self.path = "both"
         outermost = [node for node in self.case.program if isinstance(node, Region)]
         regions = self.case.regions() if self.words.shares_nested else outermost
-        for region in regions:
-            if not self.forward.serves_both(region):
-                continue
+        for region in filter(self.forward.serves_both, regions):
             begin = len(self.code.lines)
             self.forward.write_function(region)
             # What a function captures is in one path.
@@ -270,6 +255,13 @@ def asked(case: Case) -> list[str]:
         "then": case.error is not None and case.error.then,
     }
     return [part for part, needed in demanded.items() if needed]
+
+
+@lru_cache(maxsize=64)
+def _imported(lines: tuple[str, ...]) -> frozenset[str]:
+    """The names that lines of imports give, which are the same for all cases of a variant."""
+    names = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.alias)]
+    return frozenset((n.asname or n.name).partition(".")[0] for n in names)
 
 
 def _globals(lines: Sequence[str]) -> set[str]:

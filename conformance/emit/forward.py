@@ -10,29 +10,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from conformance.emit import loops
+from conformance.emit import lists
 from conformance.emit.expressions import function, short_exponents
-from conformance.emit.helpers import CALLS, helper
 from conformance.emit.part import OWN_NAMES, Call, Part
+from conformance.emit.usual import CALLS, helper
 from conformance.errors import NotEmittedError
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
-from conformance.model.case import (
-    Again,
-    Generator,
-    Literal,
-    Node,
-    Option,
-    Ref,
-    Region,
-    Repeat,
-    Segment,
-    Statement,
-    Tree,
-    flat,
-    leaves,
-    node_makes,
-    walk,
-)
+from conformance.model import case as model
+from conformance.model.case import Again, Literal, Ref, Region, Segment, Statement, Tree, leaves
 from conformance.model.program import Site
 
 
@@ -59,7 +44,7 @@ class Body(Part):
                 self.code(helper(op, self.written, first[op]))
                 self.code("\n")
 
-    def write_nodes(self, nodes: Iterable[Node], region: str) -> None:
+    def write_nodes(self, nodes: Iterable[model.Node], region: str) -> None:
         """The body of a function: `region` is the innermost region's name."""
         for node in nodes:
             # Set for each node, since writing a region's body changes it.
@@ -76,20 +61,27 @@ class Body(Part):
             else:
                 self.write_repeat(node, region)
 
-    def write_repeat(self, node: Repeat, region: str) -> None:
+    def write_repeat(self, node: model.Repeat, region: str) -> None:
         """A loop; the lines of all iterations one after the other where `loops` says so, and where they
         differ in more than which of the program's own tensors they read."""
         written, ends = self.code.lines, [len(self.code.lines)]
         for iteration in node.iterations:
             self.write_nodes(iteration, region)
             ends.append(len(written))
-        calls = all(isinstance(inner, Again) for inner in flat((node,)))
+        calls = all(isinstance(inner, Again) for inner in model.flat((node,)))
         wanted = self.words.loops == "all" or (self.words.loops == "calls" and calls)
-        if wanted and len(node.iterations) >= loops.FEWEST:
+        if wanted and len(node.iterations) >= lists.FEWEST:
             iterations = [written[a:b] for a, b in pairwise(ends)]
-            series = loops.in_turn(node, {array.name for array in self.case.arrays})
+            # Of each tensor that iterations read by their number (`w$i`), those of the iterations.
+            inner = [*model.walk(node.body)]
+            made = {name for one in inner for name in model.node_makes(one)}
+            read = dict.fromkeys(name for one in inner for name in model.node_reads(one))
+            turns = [n for n in read if model.NUMBER in n and n not in made]
+            series = [[model.numbered(name, i) for i in node.numbers] for name in turns]
+            known = {array.name for array in self.case.arrays}
+            series = [names for names in series if known.issuperset(names)]
             taken = self.emitter.taken_names
-            written[ends[0] :] = loops.loop(iterations, series, taken) or written[ends[0] :]
+            written[ends[0] :] = lists.loop(iterations, series, taken) or written[ends[0] :]
 
     def write_statement(self, statement: Statement, region: str) -> None:
         """`targets = operation`."""
@@ -135,7 +127,7 @@ class Body(Part):
             for name, argument in zip(tensors, statement.arguments, strict=True)
         }
         of_numpy = any(
-            isinstance(value, Generator) and value.library == "numpy"
+            isinstance(value, model.Generator) and value.library == "numpy"
             for value in self.case.inputs
             if op == "uniform_from" and value.name in statement.names()
         )
@@ -239,7 +231,7 @@ class Forward(Part):
         """Whether both paths may share a region's function: it calls no other region (which might be
         recomputed), no value has its name, and the observer can do with one."""
         names = self.emitter.case_names | OWN_NAMES | self.emitter.imported
-        inner = any(isinstance(node, Region | Again) for node in flat(region.body))
+        inner = any(isinstance(node, Region | Again) for node in model.flat(region.body))
         return not inner and not region.mapped and function(region.name) not in names
 
     def place(self, region: Region) -> str:
@@ -319,7 +311,7 @@ class Forward(Part):
     def formals(self, region: Region) -> list[str]:
         """The positional parameters of a region's function."""
         trees = [tree for tree in region.takes if not isinstance(tree, Ref)]
-        inner = {name for node in walk(region.body) for name in node_makes(node)}
+        inner = {name for node in model.walk(region.body) for name in model.node_makes(node)}
         clear = len(trees) == 1 and "data" not in inner | self.emitter.case_names
         return [
             tree.name if isinstance(tree, Ref) else "data" if clear else f"data{number}"
@@ -461,7 +453,7 @@ def _handed(region: Region) -> str:
     return handed.name
 
 
-def _options(op: str, given: Mapping[str, Any]) -> dict[str, Option]:
+def _options(op: str, given: Mapping[str, Any]) -> dict[str, model.Option]:
     """The options of an operation as they are given, defaults filled in."""
     return {name: given.get(name, o.default) for name, o in OPERATIONS[op].options.items()}
 

@@ -25,8 +25,7 @@ WORDS = Words(
 )
 #: The same for `Lazy`, which goes through no graph twice.
 LAZY_WORDS = replace(
-    WORDS,
-    procedures_written=[k for k in PROCEDURES if k not in ("second_backward", "per_output")],
+    WORDS, procedures_written=[k for k in PROCEDURES if k not in ("second_backward", "per_output")]
 )
 
 
@@ -94,22 +93,18 @@ class Functional(Run):
                 self.code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
             return
         step = f"lambda weight, gradient: weight - {rate} * gradient"
-        if self.values.given(self.trained()) == self.wanted():
-            self.code(f"wanted = {self.tree_map}({step}, wanted, gradients)")
-            return
-        for name in self.values.given(self.trained()):
-            of = f'wanted["{name}"], gradients["{name}"]'
-            self.code(f'wanted["{name}"] = {self.tree_map}({step}, {of})')
+        trained = self.values.given(self.trained())
+        places = [""] if trained == self.wanted() else [f'["{name}"]' for name in trained]
+        for at in places:
+            self.code(f"wanted{at} = {self.tree_map}({step}, wanted{at}, gradients{at})")
 
     def write_returned(self, *, again: bool = False) -> None:
         """What `run` returns."""
         training = self.case.procedure.kind == "train"
-        losses = "losses" if training else "[loss]"
-        results = [f'"outputs": {self.result}', f'"losses": {losses}', '"gradients": gradients']
-        results += ['"again": again'] if again else []
+        results = [f'"outputs": {self.result}', f'"losses": {"losses" if training else "[loss]"}']
         for made in ("gradients", "again") if again else ("gradients",):
-            # Of the gradients those that the case asks for, often all of them.
-            if set(self.wanted()) != set(self.case.wrt):
+            results.append(f'"{made}": {made}')
+            if {*self.wanted()} != {*self.case.wrt}:  # often those that the case asks for are all
                 self.code(f"{made} = {self.values.entries(self.case.wrt, made)}")
         if training:
             parameters = [p.name for p in self.case.parameters]
@@ -148,8 +143,8 @@ class Lazy(Functional):
         self.write_wanted()
         self.write_losses()
         if higher:
-            taken = "(_, loss, outputs, gradients), again"
-            code(f"{taken} = {self.value_and_grad}({higher})({self.of})", FORWARD)
+            of = f"{self.value_and_grad}({higher})({self.of})"
+            code(f"(_, loss, outputs, gradients), again = {of}", FORWARD)
             code(f"{self.evaluate}(loss, outputs)")
         else:
             self._write_differentiated()
@@ -171,12 +166,11 @@ class Lazy(Functional):
 
     def write_losses(self) -> None:
         code, kind, of = self.code, self.case.procedure.kind, self.of
+        alone = self.result == "loss"
         code()
         with code.indent(f"def loss_of({of}):"):
-            if self.result == "loss":
-                code(f"return forward({self.arguments_of_forward()})")
-            else:
-                code(f"outputs = forward({self.arguments_of_forward()})")
+            code(f"{'return' if alone else 'outputs ='} forward({self.arguments_of_forward()})")
+            if not alone:
                 code(f"return {self.loss()}, outputs")
         code()
         if kind not in HIGHER:
@@ -224,7 +218,7 @@ class Pullback(Functional):
             code(f"loss, gradients = {self.value_and_grad}(loss_of)({self.of})")
         elif kind in HIGHER:
             self._pulled("total", HIGHER[kind])
-            code(f"again = vjp({self._one('total')})")
+            code(f"again = vjp({self.ones.format(x='total')})")
             code("loss, gradients = taken[0]")
         else:
             self._pulled("loss", "loss_of", FORWARD)
@@ -236,13 +230,13 @@ class Pullback(Functional):
         self.write_between()
         if kind == "per_output":
             code("loss = loss[0]")
-            code(f"one, none = {self._one('loss')}, {self.zeros.format(x='loss')}")
+            code(f"one, none = {self.ones.format(x='loss')}, {self.zeros.format(x='loss')}")
             code("gradients = vjp((one, none))", BACKWARD)
             code("again = vjp((none, one))")
         else:
-            self.write_backward("vjp", self._one("loss"), into="gradients")
+            self.write_backward("vjp", self.ones.format(x="loss"), into="gradients")
         if kind == "second_backward":
-            code(f"again = vjp({self._one('loss')})")
+            code(f"again = vjp({self.ones.format(x='loss')})")
         self.write_returned(again=again)
 
     def write_step(self) -> None:
@@ -250,14 +244,11 @@ class Pullback(Functional):
         if self.result != "loss":
             self.code("outputs = seen.pop()")
         self.write_between()
-        self.code(f"gradients = vjp({self._one('loss')})", BACKWARD)
+        self.code(f"gradients = vjp({self.ones.format(x='loss')})", BACKWARD)
 
     def _pulled(self, value: str, function: str, site: Site | None = None) -> None:
         """The value of a function of the dict, and its pullback."""
         self.code(self.pullback.format(value=value, function=function, at=self.of), site)
-
-    def _one(self, value: str) -> str:
-        return self.ones.format(x=value)
 
     def write_losses(self) -> None:
         # What the functions find out beside their values is left in lists.
@@ -288,14 +279,14 @@ class Pullback(Functional):
             total = f"sum({total} for name in {listed(self.case.wrt)})"
         with code.indent(f"def total_of({of}):"):
             self._pulled("loss", "loss_of", FORWARD)
-            code(f"gradients = vjp({self._one('loss')})", BACKWARD)
+            code(f"gradients = vjp({self.ones.format(x='loss')})", BACKWARD)
             code("taken.append((loss, gradients))")
             code(f"return {total}")
         code()
         if kind == "third_order":
             with code.indent(f"def second_total_of({of}):"):
                 self._pulled("total", "total_of")
-                code(f"gradients = vjp({self._one('total')})")
+                code(f"gradients = vjp({self.ones.format(x='total')})")
                 code(f"return {total}")
             code()
 

@@ -16,17 +16,7 @@ from conformance.emit.code import Code
 from conformance.emit.expressions import function
 from conformance.emit.forward import Forward
 from conformance.emit.part import Part
-from conformance.model.case import (
-    Again,
-    Node,
-    Option,
-    Ref,
-    Region,
-    Statement,
-    flat,
-    leaves,
-    walk,
-)
+from conformance.model.case import Again, Node, Option, Ref, Region, Statement, flat, leaves, walk
 
 #: The arguments of a layer's constructor: a format string over the shape of its first weight (`{0}`,
 #: `{1}`, …) and the options of the operation (`{eps}`), or a function of the two.
@@ -52,9 +42,9 @@ def convolution(*more: str) -> Constructor:
 
     def arguments(shape: Sequence[int], options: Mapping[str, Option]) -> str:
         given, taken, height, width = shape
-        kernel = str(height) if height == width else str((height, width))
-        words = [str(taken), str(given), kernel, *usual.stride_and_padding(options), *more]
-        return ", ".join(words)
+        kernel = height if height == width else (height, width)
+        words = (taken, given, kernel, *usual.stride_and_padding(options), *more)
+        return ", ".join(map(str, words))
 
     return arguments
 
@@ -72,9 +62,9 @@ def attributes(statements: Iterable[Statement]) -> dict[int, str]:
     seen: Counter[str] = Counter()
     named: dict[int, str] = {}
     for statement in statements:
-        seen[statement.label] += 1
-        often = seen[statement.label]
-        named[id(statement)] = statement.label + ("" if often == 1 else f"_{often}")
+        label = statement.label
+        seen[label] += 1
+        named[id(statement)] = label if seen[label] == 1 else f"{label}_{seen[label]}"
     return named
 
 
@@ -119,9 +109,9 @@ class Layers(Part):
         if statement.op in self.weightless:
             return call.options.get("seed") is None and isinstance(statement.arguments[0], Ref)
         layer = self.layers_with_weights.get(statement.op)
-        if layer is None:
-            return False
-        return all(self.can_own(call.arguments[name]) for name in (*layer.weights, *layer.buffers))
+        return layer is not None and all(
+            self.can_own(call.arguments[name]) for name in (*layer.weights, *layer.buffers)
+        )
 
     def called_on(self, statement: Statement) -> str:
         """The argument of a statement that its layer is called on."""

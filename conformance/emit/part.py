@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 from typing import Literal as OneOf
 
@@ -30,7 +28,6 @@ class Call:
 
 
 Writer = str | Callable[[Call], str]
-Lists = OneOf["all", "uncaptured", "nothing"]
 RAISE_IF = """
     def raise_if(x, flag):
         if flag:
@@ -71,7 +68,7 @@ class Words:
     shares_nested: bool = False
     #: Which numbered parameters (`w1`, `w2`, …) are one list: those that no region captures
     #: (`uncaptured`), `all`, or none (`nothing`).
-    lists: Lists = "nothing"
+    lists: OneOf["all", "uncaptured", "nothing"] = "nothing"
     #: What a module holds a list of parameters in, as a format string.
     list_of_parameters: str = "{}"
     #: The line that seeds the framework's implicit generator; `{seed}` stands for the number.
@@ -114,6 +111,8 @@ class Part:
     def __init__(self, emitter: Any) -> None:
         self.emitter, self.words = emitter, emitter.words
         self.case, self.variant, self.code = emitter.case, emitter.variant, emitter.code
+        #: The parameters that are in lists, and where.
+        self.in_lists: Mapping[str, Any] = emitter.in_lists
         vars(self).update({n: part for n, part in vars(emitter).items() if isinstance(part, Part)})
 
     def offered(self, word: str) -> str:
@@ -127,10 +126,3 @@ class Part:
     def path(self) -> str:
         """Which of `plain` and `recomputed` is being written; `both` for what they share."""
         return self.emitter.path
-
-
-@lru_cache(maxsize=64)
-def imported(lines: tuple[str, ...]) -> frozenset[str]:
-    """The names that lines of imports give, which are the same for all cases of a variant."""
-    names = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.alias)]
-    return frozenset((n.asname or n.name).partition(".")[0] for n in names)

@@ -32,8 +32,6 @@ T = TypeVar("T")
 K = TypeVar("K")
 #: The greatest width of a program's lines.
 LINE_LENGTH = 88
-#: Time limit of ruff for a batch of programs, in seconds; it usually takes less than one.
-_RUFF_LIMIT = 120.0
 
 
 @dataclass(frozen=True)
@@ -78,16 +76,10 @@ def texts(
     adapter: Adapter, pairs: Sequence[tuple[Case, Variant]]
 ) -> Mapping[Key, Text | EmitFailure]:
     """The programs of an adapter, written in memory and formatted as one batch."""
-    written: dict[Key, Text | EmitFailure] = {}
-    drafts: dict[Key, Draft] = {}
-    for case, variant in pairs:
-        key = (case.id, variant.id)
-        draft = _attempt(partial(_draft, adapter, case, variant))
-        if isinstance(draft, EmitFailure):
-            written[key] = draft
-        else:
-            drafts[key] = draft
-    return {**written, **_finished(drafts)}
+    made = {(c.id, v.id): _attempt(partial(_draft, adapter, c, v)) for c, v in pairs}
+    failed = {key: draft for key, draft in made.items() if isinstance(draft, EmitFailure)}
+    drafts = {key: draft for key, draft in made.items() if not isinstance(draft, EmitFailure)}
+    return {**failed, **_finished(drafts)}
 
 
 def _draft(adapter: Adapter, case: Case, variant: Variant) -> Draft:
@@ -179,12 +171,9 @@ def finish(drafts: Mapping[K, Draft]) -> dict[K, Text]:
         files = {key: Path(folder) / f"p{i}.py" for i, key in enumerate(drafts)}
         for key, code in drafts.items():
             files[key].write_text("\n".join(code.lines) + "\n", "utf-8")
-        if files:
-            _ruff(folder, "check", "--fix", "--quiet", "--select", "F401,I001", "--exit-zero")
-            _ruff(folder, "format", "--quiet")
-        return {
-            key: _unmarked(files[key].read_text("utf-8"), draft) for key, draft in drafts.items()
-        }
+        _ruff(folder, "check", "--fix", "--quiet", "--select", "F401,I001", "--exit-zero")
+        _ruff(folder, "format", "--quiet")
+        return {key: _unmarked(file.read_text("utf-8"), drafts[key]) for key, file in files.items()}
 
 
 def _ruff(folder: str, *arguments: str) -> None:
@@ -195,13 +184,9 @@ def _ruff(folder: str, *arguments: str) -> None:
     options = ["--isolated", "--no-cache", "--target-version", "py311", line]
     command = [find_ruff_bin(), *arguments, *options, "."]
     # Run elsewhere, since ruff would sort modules in the current folder as the program's own.
+    # A batch usually takes less than a second.
     done = subprocess.run(
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=_RUFF_LIMIT,
+        command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120.0
     )
     if done.returncode:
         raise RuntimeError(f"ruff could not format an emitted program:\n{done.stderr.strip()}")

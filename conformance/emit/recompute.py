@@ -27,8 +27,8 @@ class Recompute(Part):
     def made_once(self, region: Region) -> bool:
         """Whether the recomputed callable is made once and assigned to a name: it is called again, or
         inspected by an operation, or configured."""
-        often = region.name in self.emitter.named_often
-        return often or region.granularity in ("module", "operation")
+        configured = region.granularity in ("module", "operation")
+        return configured or region.name in self.emitter.named_often
 
     def name(self, region: Region) -> str:
         """The name of a region's recomputed callable."""
@@ -68,8 +68,6 @@ class Recompute(Part):
             return f"{self.prefix}{name}.__wrapped__ is {name}"
         return f'not hasattr({self.prefix}{name}, "variables")'
 
-    # -- options -------------------------------------------------------------------------------
-
     @staticmethod
     def option(region: Region, option: str, keyword: str) -> list[str]:
         """An option of a region (`preserve_rng`, `merge_adjacent`) as a framework's keyword; empty if it
@@ -97,8 +95,6 @@ class Recompute(Part):
         """A region's policy as an expression of the framework; by default a list of the case's words."""
         return repr(list(region.save))
 
-    # -- a user's own --------------------------------------------------------------------------
-
     @property
     def own(self) -> Implementation | None:
         """The user's own recompute that the program uses in place of the framework's, if any."""
@@ -110,8 +106,7 @@ class Recompute(Part):
         assert self.own is not None
         name = self.own.function.partition(":")[2]
         first, dot, rest = name.partition(".")
-        taken = self.emitter.case_names | OWN_NAMES
-        taken |= {function(region.name) for region in self.case.regions()}
+        taken = self.emitter.case_names | OWN_NAMES | {*map(function, self.emitter.regions)}
         return f"own_{first}{dot}{rest}" if first in taken else name
 
     def own_keywords(self, region: Region) -> list[str]:

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.expressions import listed
-from conformance.emit.helpers import LISTS
 from conformance.emit.part import Part
+from conformance.emit.usual import LISTS
 from conformance.errors import NotOfferedError
 from conformance.language.operations import NOTED
 from conformance.model.case import Generator, Literal, Loss, Ref, Tree
@@ -22,11 +22,8 @@ class Run(Part):
     inferring = "forward(**values)"
 
     def write_run(self) -> None:
-        """`run(forward)`, for the case's procedure.
-
-        The line that runs the forward pass is marked with `FORWARD`, and the one that starts the
-        backward pass with `BACKWARD`.
-        """
+        """`run(forward)`, for the case's procedure. `FORWARD` marks the line that runs the forward pass,
+        `BACKWARD` the one that starts the backward pass."""
         changes = ", **changes" if self._changed else ""
         with self.code.indent(f"def run(forward{changes}):"):
             self.write_beginning()
@@ -99,10 +96,8 @@ class Run(Part):
         return self.code.indent(head) if head else nullcontext()
 
     def write_backward_before(self) -> None:
-        """A forward and a backward pass, to whose gradients those that follow are added.
-
-        Raises `NotOfferedError` unless it is written, where tensors accumulate gradients.
-        """
+        """A forward and a backward pass, to whose gradients those that follow are added. Raises
+        `NotOfferedError` unless it is written, where tensors accumulate gradients."""
         part = "gradients that are added to (`write_backward_before`)"
         raise NotOfferedError(self.variant.id, part)
 
@@ -153,9 +148,8 @@ class Run(Part):
         """The entry of explicit generators in what `run` returns; empty where the case has none."""
         self.code.wrote("generators")
         made = [value.name for value in self.case.inputs if isinstance(value, Generator)]
-        if not made:
-            return ""
-        return ', "generators": {' + ", ".join(f'"{n}": values["{n}"]' for n in made) + "}"
+        entries = ", ".join(f'"{name}": values["{name}"]' for name in made)
+        return f', "generators": {{{entries}}}' if made else ""
 
     def write_inference(self) -> None:
         """The forward pass with gradients off, and what `run` returns."""
@@ -217,13 +211,9 @@ class Run(Part):
 
     def write_main(self) -> None:
         """Write what the program does as a script: run both paths and print their results."""
-        self.code(
-            """
-            if __name__ == "__main__":
-                for forward in (plain, recomputed):
-                    print(forward.__name__, run(forward))
-            """
-        )
+        each = self.code.indent("for forward in (plain, recomputed):")
+        with self.code.indent('if __name__ == "__main__":'), each:
+            self.code("print(forward.__name__, run(forward))")
 
 
 #: Procedures whose `run` does nothing with the outputs but take the loss of them.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from conformance.emit import lists, loops
+from conformance.emit import lists
 from conformance.emit.expressions import listed, numpy_fill
 from conformance.emit.lists import Item
-from conformance.emit.part import Part, imported
+from conformance.emit.part import Part
 from conformance.errors import NotOfferedError
 from conformance.model.case import Array, Generator, Value
 
@@ -36,22 +36,22 @@ class Tensors(Part):
 
     def write_inputs(self) -> None:
         """`inputs()`: every draw comes from one NumPy generator, in the order of the case."""
-        case, code, held = self.case, self.code, self.emitter.in_lists
+        case, code, held = self.case, self.code, self.in_lists
         with code.indent("def inputs():"):
             if any(array.fill.kind in _DRAWS for array in case.arrays):
                 code(f"rng = np.random.default_rng({case.seed})")
             begin = len(code.lines)
             for value in (*case.inputs, *case.parameters, *case.state):
                 if isinstance(value, Value):
-                    listed = isinstance(value.value, tuple)
-                    code(f"{value.name} = {list(value.value) if listed else value.value!r}")  # type: ignore[arg-type]
+                    given = value.value
+                    made = repr(list(given) if isinstance(given, tuple) else given)
                 elif isinstance(value, Generator):
-                    code(f"{value.name} = {self.generator(value)}")
+                    made = self.generator(value)
                 else:
-                    code(f"{value.name} = {self.tensor(value, numpy_fill(value))}")
-            taken = {*case.names(), *imported(tuple(self.words.imports)), "rng"}
-            lines, entry = loops.series(code.lines[begin:], taken)
-            code.lines[begin:] = lines
+                    made = self.tensor(value, numpy_fill(value))
+                code(f"{value.name} = {made}")
+            taken = {*case.names(), *self.emitter.imported, "rng"}
+            code.lines[begin:], entry = lists.series(code.lines[begin:], taken)
             entry |= {name: f'"{item.name}": {item.name}' for name, item in held.items()}
             entries = [entry.get(name, f"{name!r}: {name}") for name in case.names()]
             code(f"return {{{', '.join(dict.fromkeys(entries))}}}")
@@ -60,11 +60,6 @@ class Tensors(Part):
 
 class Values(Part):
     """Writes single tensors, dicts and lists of them, those that are in lists of parameters included."""
-
-    @property
-    def in_lists(self) -> Mapping[str, Item]:
-        """The parameters that are in lists, and where."""
-        return self.emitter.in_lists
 
     def gradients(self) -> str:
         """A dict of the gradients that tensors hold, of those that the case asks for."""
@@ -147,8 +142,8 @@ class Values(Part):
                 self.value(name) if item is None else f'*values["{item.name}"]'
                 for name, item in self._grouped(names)
             ]
-            alone = len(words) == 1 and words[0].startswith("*")
-            return words[0].removeprefix("*") if alone else f"[{', '.join(words)}]"
+            alone = len(words) == 1 and words[0][0] == "*"
+            return words[0][1:] if alone else f"[{', '.join(words)}]"
         series = _series(names)
         if len(names) > FEW and len(series) == 1:
             ((stem, count),) = series.items()
@@ -183,11 +178,8 @@ def _series(names: Sequence[str]) -> dict[str, int]:
         else:
             made[name], stem = 0, ""
         last = stem
-    short = {stem for stem, count in made.items() if 0 < count < loops.FEWEST}
-    return {
-        name: count
-        for stem, many in made.items()
-        for name, count in (
-            [(f"{stem}{i}", 0) for i in range(1, many + 1)] if stem in short else [(stem, many)]
-        )
-    }
+    series: dict[str, int] = {}
+    for stem, many in made.items():
+        short = 0 < many < lists.FEWEST
+        series |= {f"{stem}{i}": 0 for i in range(1, many + 1)} if short else {stem: many}
+    return series
