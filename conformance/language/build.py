@@ -47,8 +47,6 @@ _EXCEPTIONS = tuple(
     for name, value in vars(builtins).items()
     if isinstance(value, type) and issubclass(value, Exception)
 )
-
-
 _NAME_ANOTHER = "name {} (`gradients: {{of: sum(z)}}`), or write `procedure: inference`"
 
 
@@ -102,10 +100,7 @@ class CaseBuilder(Source):
             self.refuse_other(name, regions, f"no region is named {name!r}", *path, key=True)
         if not regions:
             raise self.error("no region is recomputed in this program", "program")
-        keeps = isinstance(model.release, spec.ReleaseModel)
-        steps = (
-            model.release.steps if isinstance(model.release, spec.ReleaseModel) else model.release
-        )
+        release = model.release
         law = self._law(model.law) if model.law else None
         self._refuse_others(gradients.hooks, "hooks")
         if (self._procedure.kind == "per_output") != (gradients.then is not None):
@@ -131,8 +126,8 @@ class CaseBuilder(Source):
             where=self.at(),
             printed_gradients=dict(gradients.expect),
             printed_executions={k: v.model_dump() for k, v in model.expect.executions.items()},
-            release=steps or 0,
-            keeps=keeps,
+            release=(release.steps if isinstance(release, spec.ReleaseModel) else release) or 0,
+            keeps=isinstance(release, spec.ReleaseModel),
             law=law,
             autocast=model.autocast or "",
             hooks=tuple(gradients.hooks),
@@ -249,10 +244,8 @@ class CaseBuilder(Source):
 
     def _check_totals(self, totals: Mapping[str, float], parameters: Sequence[Array]) -> None:
         if not self._model.seeded and not totals:
-            message, hint = (
-                "a program with `seeded: false` needs `totals`",
-                "gradients: {totals: {w: 2.0}}",
-            )
+            message = "a program with `seeded: false` needs `totals`"
+            hint = "gradients: {totals: {w: 2.0}}"
             raise self.error(message, "seeded", hint=hint, key=True)
         full = {array.name for array in parameters if array.fill.kind == "full"}
         kind = self._procedure.kind
@@ -304,7 +297,6 @@ class CaseBuilder(Source):
         return loss, wrt
 
     def _usual_loss(self) -> Loss:
-        """The sum of the first named output."""
         named = leaves(self._outputs)
         if not named or named[0] in self._undifferentiable.union(self._program.names.returned):
             raise self.error(
@@ -331,8 +323,7 @@ class CaseBuilder(Source):
         return loss
 
     def _tolerance(self) -> Tolerance:
-        given = self._model.tolerance
-        if given is not None:
+        if given := self._model.tolerance:
             return Tolerance(given.rtol, given.atol)
         tolerances = [TOLERANCES[a.dtype] for a in self._arrays if a.dtype in TOLERANCES]
         return max(tolerances, key=lambda t: t.rtol, default=TOLERANCES["float32"])

@@ -56,10 +56,8 @@ def _axes(source: Source, written: Mapping[str, Any]) -> Axes:
     axes = {axis: values for axis, values in written.items() if not isinstance(values, dict)}
     for axis, values in axes.items():
         if f"${axis}" == NUMBER:
-            message, hint = (
-                f"the name {axis!r} is taken already",
-                f"`{NUMBER}` is the number in a `repeat`",
-            )
+            message = f"the name {axis!r} is taken already"
+            hint = f"`{NUMBER}` is the number in a `repeat`"
             raise source.error(message, "axes", axis, hint=hint, key=True)
         if not isinstance(values, list) or not values:
             wanted = f"a list of the values of axis {axis!r}"
@@ -77,7 +75,6 @@ def _axes(source: Source, written: Mapping[str, Any]) -> Axes:
 
 
 def _followers(source: Source, written: Mapping[str, Any], axes: Axes) -> Followers:
-    """The `follows` entries of a case."""
     followers: dict[str, tuple[str, Sequence[Any]]] = {}
     for name, model in written.items():
         if not isinstance(model, dict):

@@ -168,7 +168,6 @@ class ProgramBuilder(Source):
         return self._defined(region)
 
     def _refuse_unfit(self, region: Region, path: KeyPath) -> None:
-        """Refuse keys of a region that do not go together."""
         nodes, error = tuple(flat(region.body)), self.error
         ops = {node.op for node in nodes if isinstance(node, Statement)}
         if "doubled_sin" in ops and not region.contexts:
@@ -243,7 +242,6 @@ class ProgramBuilder(Source):
         return tuple(model.save)
 
     def _sequence(self, model: spec.SequenceModel, path: KeyPath) -> Iterator[Region]:
-        """The segments of a sequence, each a region of its own."""
         where = self.at(*path)
         handed = Ref(model.takes, self.at(*path, "takes"))
         layers = tuple(self._layers(model, (*path, "layers")))

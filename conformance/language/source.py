@@ -76,10 +76,8 @@ def explain(error: ValidationError, raw: object, source: Source) -> CaseError:
         return source.error(f"key {loc[-1]!r} is missing", *path)
     words = re.findall(r"'([^']+)'", str(context.get("expected", "")))
     hint = nearest(str(value), words) if kind == "literal_error" else ""
-    rule = first["msg"].removeprefix("Input should be ")
-    rule = {"model_type": "a mapping", "dict_type": "a mapping", "list_type": "a list"}.get(
-        kind, rule
-    )
+    plain = {"model_type": "a mapping", "dict_type": "a mapping", "list_type": "a list"}
+    rule = plain.get(kind, first["msg"].removeprefix("Input should be "))
     joined = ": " if rule == first["msg"] else ", expected "
     said = f"found {described(value)}{joined}{rule}"
     return source.error(said, *path, hint=hint, key=loc[-1:] == ("[key]",))

@@ -117,13 +117,7 @@ def stop_point(call: Call, assumption: Assumption) -> int | None:
 # residual, or another statement that runs again, reads what it made.
 
 #: The whole program as a region without a name, for a variant that reruns it as one (`program`).
-PROGRAM = Region(
-    *("", (), {}, (), (), "function"),
-    preserve_rng=False,
-    merge_adjacent=False,
-    block="callable",
-    where=Position("", 0, 0),
-)
+PROGRAM = Region("", (), {}, (), (), "function", False, Position("", 0, 0))
 
 
 @dataclass(frozen=True)
@@ -191,13 +185,10 @@ def units(dataflow: Dataflow, items: Iterable[Step | Call]) -> list[Unit]:
 
 def _solved(assumption: Assumption, unit: Unit) -> list[Unit]:
     """A unit and those inside it, with `reads`, `reruns` and `kept_results` computed."""
-    direct: list[Step] = []
+    as_one = not assumption.regions.isdisjoint(("flat", "program"))
+    direct = [s for call in unit.calls for s in call.steps if as_one or s.call is call]
     inner: list[Unit] = []
-    for call in unit.calls:
-        if not assumption.regions.isdisjoint(("flat", "program")):
-            direct += call.steps
-            continue
-        direct += [item for item in call.body if isinstance(item, Step)]
+    for call in () if as_one else unit.calls:
         for below in units(assumption.dataflow, call.body):
             inner += _solved(assumption, below)
     available = _available(assumption, unit, direct)
@@ -261,25 +252,17 @@ def _made_anew(assumption: Assumption, solved: list[Unit]) -> list[Unit]:
     """The units for a variant that says `anew` or `operations`: a region's results (with `operations`,
     only those of regions of one operation) are not kept for gradients outside of it, but computed
     again from what is kept."""
-    made: Mapping[int, Step] = {
-        n: step
-        for unit in solved
-        for step in unit.steps
-        if "anew" in assumption.regions or _is_operation(step)
-        for n in step.results
-    }
-    available = {n for u in solved for step in u.steps if step.kept for n in step.results}
+    anew = "anew" in assumption.regions
+    inside = [step for unit in solved for step in unit.steps]
+    made = {n: step for step in inside if anew or _is_operation(step) for n in step.results}
+    available = {n for step in inside if step.kept for n in step.results}
     available |= assumption.dataflow.passed if "passed" in assumption.regions else frozenset()
-    cheap = {
-        n: step
-        for step in assumption.dataflow.steps
-        for n in step.results
-        if assumption.through and step.call is None and step.statement.op not in COSTLY
-    }
+    outside = [step for step in assumption.dataflow.steps if step.call is None]
+    through = outside if assumption.through else []
+    cheap = {n: s for s in through if s.statement.op not in COSTLY for n in s.results}
     wanted = [n for unit in solved for n in unit.reads]
-    for step in assumption.dataflow.steps:
-        if step in assumption.differentiated and step.call is None:
-            wanted += assumption.read(step)
+    for step in assumption.differentiated.intersection(outside):
+        wanted += assumption.read(step)
     rerun: set[Step] = set()
     while wanted:
         number = wanted.pop()
@@ -324,8 +307,6 @@ def executions(
 
 
 class _Counts:
-    """The allowed counts of a case under one discipline."""
-
     def __init__(
         self, case: Case, dataflow: Dataflow, discipline: str, declared: Mapping[str, str]
     ) -> None:

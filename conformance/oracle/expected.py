@@ -70,7 +70,6 @@ def expect(
 
 
 def _draws(region: Region) -> bool:
-    """Whether a region draws random numbers, itself or in a region inside."""
     return any(isinstance(node, Statement) and node.op in RANDOM for node in walk(region.body))
 
 
@@ -171,7 +170,6 @@ def _gradients(
 
 
 def _descend(case: Case, values: dict[str, ProgramValue], loss: tape.Tensor) -> None:
-    """A step of SGD on the parameters that require a gradient."""
     trained = {p.name: tensor_named(p.name, values) for p in case.parameters if p.gradient}
     slopes = tape.gradient(loss, trained.values())
     for (name, tensor), slope in zip(trained.items(), slopes, strict=True):
@@ -187,7 +185,6 @@ def _by_name(case: Case, gradients: _Gradients) -> dict[str, Array | None]:
 
 
 def _leaves(value: ProgramValue) -> Tree:
-    """An output with its tensors as `Leaf`."""
     if isinstance(value, tape.Tensor):
         return Leaf(np.array(value.data), value.dtype)
     if isinstance(value, tuple):

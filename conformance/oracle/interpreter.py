@@ -7,7 +7,7 @@ emitted, before any framework is started.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -148,9 +148,8 @@ class Interpreter:
             return None, None
         tensor = tensor_named(loss.name, names)
         number = self._number_of[tensor]
-        if loss.reduction == "none":
-            return tensor, number
-        return tape.sum(tensor) if loss.reduction == "sum" else tape.mean(tensor), number
+        reduce = {"sum": tape.sum, "mean": tape.mean}.get(loss.reduction)
+        return reduce(tensor) if reduce else tensor, number
 
     def _add(self, tensor: Tensor, step: Step | None) -> int:
         """The number of a new tensor, which `step` made."""
@@ -188,7 +187,6 @@ class Interpreter:
             names[node.returned] = result
 
     def _numbers(self, tree: object) -> tuple[int, ...]:
-        """The numbers of the tensors in nested containers."""
         return tuple(self._number_of[t] for t in tape.tensors_in(tree))
 
     def _statement(
@@ -215,10 +213,9 @@ class Interpreter:
             return True
         if statement.op in RANDOM and self.samples is not None:
             return self._sampled(step, self.samples, arguments[0] if arguments else None)
-        function: Callable[..., Results] = getattr(tape, statement.op)
         if statement.op == "uniform_from":
             arguments = [self._inputs[name] for name in statement.names()]
-        result = function(*arguments, **statement.options)
+        result: Results = getattr(tape, statement.op)(*arguments, **statement.options)
         if any(result is argument for argument in arguments):
             raise AssertionError(f"{statement.op} gave its argument back")
         return result

@@ -96,7 +96,6 @@ class _Way:
 
     @property
     def dataflow(self) -> Dataflow:
-        """The run that the assumption is about."""
         return self.assumed.dataflow
 
     @cached_property
@@ -124,7 +123,6 @@ class _Way:
         return {n: self.dataflow.tensors[n].nbytes for n in roots - self.free}
 
     def residuals(self, step: Step) -> _Kept:
-        """What is kept of the residuals of a step."""
         words: Iterable[str] = self.assumed.residuals(step)
         kept: _Kept = {step: self.mask(step)} if "mask" in words else {}
         if step.statement.op in _FACTORS and "factors" in self.assumed.regions:
@@ -207,7 +205,6 @@ class _Way:
 
 
 def _bytes(parts: Iterable[_Kept]) -> int:
-    """The bytes of all that is kept, each once."""
     return sum({key: size for kept in parts for key, size in kept.items()}.values())
 
 
@@ -239,7 +236,6 @@ class _Backward:
         return self.most
 
     def keep(self, items: Iterable[Step | Call]) -> None:
-        """Keep what statements and regions save, as they run forward."""
         for item in items:
             self.saved[item] = self.residuals(item)
             for key, size in self.saved[item].items():
@@ -267,7 +263,6 @@ class _Backward:
         return way.tensors((item.read.union(item.taken) - item.made) | item.kept)
 
     def back(self, items: Sequence[Step | Call]) -> None:
-        """Compute the gradients of statements and regions, the last first."""
         for item in reversed(items):
             if isinstance(item, Step):
                 self.differentiate(item)
@@ -288,12 +283,10 @@ class _Backward:
             self.flowing -= self.cotangents.pop(number, 0)
 
     def add_cotangents(self, numbers: Iterable[int]) -> None:
-        """Hold the gradients of tensors."""
         for number in numbers:
             if number not in self.cotangents:
                 self.cotangents[number] = self.dataflow.tensors[number].nbytes
                 self.flowing += self.cotangents[number]
 
     def note(self) -> None:
-        """Note the bytes that are held now."""
         self.most = max(self.most, self.outputs + self.kept + self.flowing)
