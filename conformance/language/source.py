@@ -84,8 +84,7 @@ def explain(error: ValidationError, raw: object, source: Source) -> CaseError:
 
 
 def _path(loc: Sequence[int | str], raw: object) -> tuple[object, ...]:
-    """An error's location as a path of the file, without pydantic's own words: which member of a union
-    it tried."""
+    """An error's location as a path of the file, without pydantic's words for members of unions."""
     path: list[object] = []
     here: Any = raw
     for part in loc:

@@ -403,8 +403,7 @@ class _Counts:
 
 
 def needed_executions(dataflow: Dataflow) -> Counter[Key]:
-    """How often each statement and region runs in forward, counting only what the outputs or the loss
-    depend on."""
+    """How often each runs in forward, counting only what the outputs or the loss depend on."""
     wanted = set(dataflow.outputs) | ({dataflow.loss} - {None})
     needed: Counter[Key] = Counter()
     entered: set[Call] = set()

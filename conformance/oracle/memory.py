@@ -39,15 +39,18 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
     for assumed in assumptions(case, dataflow, declared, alternatives=True):
         alive = dataflow.differentiated(assumed.active, (*dataflow.outputs, dataflow.loss))
         units = minimal_units(assumed)
-        for views, wide in _layouts(assumed):
-            way = _Way(assumed, alive, views, wide)
+        # Without a reshaped tensor, or without a mask, ways to lay them out differ in nothing.
+        views = any(step.statement.op in VIEWS for step in dataflow.steps)
+        masks = any("mask" in assumed.residuals(step) for step in dataflow.steps)
+        for view, wide in itertools.product((True, False)[not views :], (False, True)[: 1 + masks]):
+            way = _Way(assumed, alive, view, wide)
             before = way.plain()
             least, most = way.recomputed(units)
             spared = way.spared() if "cheap" in assumed.regions else before
             plain += [before, spared]
             recomputed += [least, most]
             drops.append(min(before, spared) - most)
-            if not (views or wide):
+            if not (view or wide):
                 pairs.append(
                     (_Backward(way).peak(dataflow.steps), _Backward(way).peak(dataflow.body))
                 )
@@ -60,14 +63,6 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
         states=sum(map(_random_states, dataflow.calls)),
     )
-
-
-def _layouts(assumed: Assumption) -> Iterable[tuple[bool, bool]]:
-    """The ways to lay out what is kept, as (views, wide) of a `_Way`, those left out that differ in
-    nothing: without a reshaped tensor, or without a mask."""
-    views = any(step.statement.op in VIEWS for step in assumed.dataflow.steps)
-    masks = any("mask" in assumed.residuals(step) for step in assumed.dataflow.steps)
-    return itertools.product((True, False) if views else (False,), (False, True)[: 1 + masks])
 
 
 def _random_states(call: Call) -> int:
