@@ -186,6 +186,8 @@ OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation i
 #: Operations that give a bool, and no tensor.
 BOOLS = frozenset(name for name, op in OPERATIONS.items() if op.shape == "a bool")
 RANDOM: frozenset[str] = frozenset(o.name for o in _ALL if o.random)
+#: Operations so costly, or random, that no compiler runs them again on its own.
+COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 #: Operations with a side effect: they append to a global list when they run.
 NOTED: frozenset[str] = frozenset({"noted_sin"})
 #: Operations that inspect the recomputed callable; in the plain program they give true.

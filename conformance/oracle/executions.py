@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from conformance.language.operations import RANDOM
+from conformance.language.operations import COSTLY, RANDOM
 from conformance.model.case import Case, Position, Region, flat
 from conformance.model.observation import Allowed, Phase
-from conformance.oracle.assumptions import COSTLY, Assumption, assumptions, region_words
-from conformance.oracle.dataflow import Call, Dataflow, Key, Step, walk
+from conformance.oracle.dataflow import Assumption, Call, Dataflow, Key, Step, assumptions, walk
 
 # -- whole -----------------------------------------------------------------------------------------
 
@@ -390,7 +389,7 @@ class _Counts:
         """The counts, and those that a compiler adds if the variant says `cheap`: it may run cheap
         operations again, once for each execution in forward. Under `whole`, each rerun of a compiled
         region has a backward graph of its own, which may do so."""
-        words = region_words(self.declared)
+        words = self.declared.get("region", "").split()
         if "cheap" not in words:
             return allowed
         start, may, reason = max(allowed.counts) + 1, key in self.cheap, "cheap"

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
-from conformance.language.operations import RANDOM
+from conformance.language.operations import COSTLY, RANDOM
 from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
-from conformance.oracle.assumptions import COSTLY, Assumption, assumptions
-from conformance.oracle.dataflow import Call, Dataflow, Step
+from conformance.oracle.dataflow import Assumption, Call, Dataflow, Step, assumptions
 from conformance.oracle.executions import Unit, minimal_units
 
 #: Bytes by what is kept: a tensor by its number, the mask of a step, or the factor of its gradient.
