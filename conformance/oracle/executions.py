@@ -352,22 +352,16 @@ class _Counts:
         ):
             counted = rule(assumed)
             if kind == "per_output":
-                second = self._of_second_loss(assumed)
-                counted = counted + rule(second)
+                active, ends = self.dataflow.active(self.case.wrt), (self.dataflow.second_loss,)
+                taken = self.dataflow.differentiated(active, ends)
+                counted = counted + rule(replace(assumed, differentiated=taken))
                 if self.least:  # one backward program may serve all outputs
-                    steps = assumed.differentiated | second.differentiated
-                    both = rule(replace(assumed, differentiated=steps))
+                    both = rule(replace(assumed, differentiated=assumed.differentiated | taken))
                     for key, count in both.items():
                         seen[key].setdefault(2 * count)
             for key in seen:
                 seen[key].setdefault(counted[key])
         return {key: tuple(counts) for key, counts in seen.items()}
-
-    def _of_second_loss(self, assumed: Assumption) -> Assumption:
-        """The assumption, for the backward pass that starts at the second loss."""
-        active = self.dataflow.active(self.case.wrt)
-        ends = (self.dataflow.second_loss,)
-        return replace(assumed, differentiated=self.dataflow.differentiated(active, ends))
 
     def _rerun(self, key: Key, counts: tuple[int, ...]) -> Allowed:
         procedure = self.case.procedure

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from conformance.language.operations import RANDOM
-from conformance.model.case import Case, Region, Statement, walk
+from conformance.model.case import Case, Statement, walk
 from conformance.model.observation import Array, Expected, Leaf, Phase, RandomSample, Tree
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Dataflow
@@ -41,10 +41,11 @@ def expect(
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
     evaluated = _evaluated(case, samples)
+    anew = [node for r in case.regions() if not r.preserve_rng for node in walk(r.body)]
     unknown: tuple[str, ...] = ()
     if samples is None and case.uses(RANDOM):
         unknown = ("outputs", "losses", "parameters", "state", "gradients", "again")
-    elif any(not region.preserve_rng and _draws(region) for region in case.regions()):
+    elif any(isinstance(node, Statement) and node.op in RANDOM for node in anew):
         unknown = ("parameters", "gradients", "again")
         if case.procedure.kind == "train":
             unknown += ("outputs", "losses")
@@ -57,10 +58,6 @@ def expect(
         evaluated.found[key] = replace(evaluated.values, executions=counts, memory=memory)
     nothing: Any = dict.fromkeys(unknown)
     return replace(evaluated.found[key], **nothing)
-
-
-def _draws(region: Region) -> bool:
-    return any(isinstance(node, Statement) and node.op in RANDOM for node in walk(region.body))
 
 
 @dataclass
