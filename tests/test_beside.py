@@ -15,6 +15,7 @@ from conformance.compare.beside import SideBySide, of_variant, run_by_run, side_
 from conformance.compare.written import lines, program_diff, read_programs, summary
 from conformance.errors import ComparisonError, ConformanceError, ResultsError
 from conformance.judge.outcomes import Outcome
+from conformance.model.facts import Unoffered
 from conformance.model.observation import Execution, Run
 from conformance.model.result import Result, Results
 from conformance.model.verdict import Status, Verdict
@@ -24,7 +25,7 @@ from tests.test_behaviours import LACKS, RAISED, RAN, ran, result, unoffered, ve
 LEFT, RIGHT = "mini/left", "mini/right"
 OK = verdict("gradient", Status.PASS)
 WRONG = verdict("gradient", Status.FAIL, "w is None")
-NOT_RUN = verdict("error", Status.UNSUPPORTED, "is not run on this case")
+NOT_RUN = unoffered(Unoffered("not run", "another variant does the same"))
 
 
 def one(found: Verdict, case: str = "a/a", run: Run | None = None, variant: str = RIGHT) -> Result:

@@ -288,7 +288,7 @@ def test_who_has_nothing_to_compare_is_left_out_with_the_reason():
     assert verdict.absent == {
         "a/two": "raised RuntimeError",
         "b/two": "raises: the process died of SIGSEGV",
-        "c/one": "not run: c/one lacks kwargs",
+        "c/one": "not offered: c/one lacks kwargs",
     }
 
 

@@ -11,18 +11,7 @@ from typing import Annotated
 import typer
 
 from conformance import store
-from conformance.cli.options import (
-    AdapterName,
-    AdaptersFolder,
-    CaseName,
-    CasesFolder,
-    ImplementationAlways,
-    ImplementationName,
-    ImplementationOptions,
-    VariantName,
-    adapters_named,
-    case_named,
-)
+from conformance.cli import options
 from conformance.drivers.adapter import Adapter, find_adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.emit.programs import EmitFailure, texts
@@ -50,8 +39,8 @@ def list_cases(
     adapters: Annotated[
         bool, typer.Option("--adapters", help="List adapters, with versions and variants.")
     ] = False,
-    cases: CasesFolder = None,
-    adapters_folder: AdaptersFolder = None,
+    cases: options.CasesFolder = None,
+    adapters_folder: options.AdaptersFolder = None,
 ) -> None:
     """List the cases; or the adapters, and what each of their variants does not offer.
 
@@ -64,7 +53,7 @@ def list_cases(
     """
     if adapters:
         folder = find_paths(adapters=adapters_folder).adapters
-        for owner in adapters_named(name, folder):
+        for owner in options.adapters_named(name, folder):
             _print_adapter(owner)
         return
     loaded = load.load_folder(find_paths(cases=cases).cases)
@@ -80,7 +69,7 @@ def list_cases(
         typer.echo(f"\n{counted(len(shown), 'case')}")
 
 
-def show(case: CaseName, cases: CasesFolder = None) -> None:
+def show(case: options.CaseName, cases: options.CasesFolder = None) -> None:
     """Show a case: as it is written, the capabilities that it needs, the checks that judge it.
 
     \b
@@ -90,7 +79,7 @@ def show(case: CaseName, cases: CasesFolder = None) -> None:
     # Here, since the other commands need no highlighting.
     from conformance.report.sources import cut
 
-    chosen = case_named(case, find_paths(cases=cases).cases)
+    chosen = options.case_named(case, find_paths(cases=cases).cases)
     for label, words in {
         "case": chosen.id,
         "title": chosen.title,
@@ -106,14 +95,14 @@ def show(case: CaseName, cases: CasesFolder = None) -> None:
 
 
 def emit(
-    case: CaseName,
-    adapter: AdapterName,
-    variant: VariantName,
-    implementation: ImplementationName = None,
-    option: ImplementationOptions = [],  # noqa: B006 (typer copies it)
-    always: ImplementationAlways = [],  # noqa: B006
-    cases: CasesFolder = None,
-    adapters_folder: AdaptersFolder = None,
+    case: options.CaseName,
+    adapter: options.AdapterName,
+    variant: options.VariantName,
+    implementation: options.ImplementationName = None,
+    option: options.ImplementationOptions = [],  # noqa: B006 (typer copies it)
+    always: options.ImplementationAlways = [],  # noqa: B006
+    cases: options.CasesFolder = None,
+    adapters_folder: options.AdaptersFolder = None,
 ) -> None:
     """Print the program that a case becomes in a framework. The framework is not needed.
 
@@ -122,7 +111,7 @@ def emit(
       conformance emit basics/conv-relu-gradient --adapter torch --variant non-reentrant
     """
     paths = find_paths(cases, adapters_folder)
-    named = case_named(case, paths.cases)
+    named = options.case_named(case, paths.cases)
     owner = find_adapter(adapter, paths.adapters)
     if implementation is not None:
         owner = adapt(owner, completed(owner, describe(implementation, option, always)))

@@ -7,13 +7,7 @@ from typing import Annotated
 import typer
 
 from conformance import store
-from conformance.cli.options import (
-    AdapterNames,
-    AdaptersFolder,
-    ImplementationName,
-    ReportsFolder,
-    adapters_named,
-)
+from conformance.cli import options
 from conformance.drivers.implementation import adapt, describe
 from conformance.errors import ConformanceError
 from conformance.judge.known import append, read
@@ -22,7 +16,7 @@ from conformance.paths import find_paths
 
 
 def known(
-    adapter: AdapterNames = [],  # noqa: B006 (typer copies it)
+    adapter: options.AdapterNames = [],  # noqa: B006 (typer copies it)
     update: Annotated[
         bool,
         typer.Option(
@@ -31,9 +25,9 @@ def known(
             "Cause and reason are left for you to fill in: until then, a run refuses the list.",
         ),
     ] = False,
-    implementation: ImplementationName = None,
-    adapters_folder: AdaptersFolder = None,
-    reports: ReportsFolder = None,
+    implementation: options.ImplementationName = None,
+    adapters_folder: options.AdaptersFolder = None,
+    reports: options.ReportsFolder = None,
 ) -> None:
     """List what is known to deviate, and why; or add what a run has found.
 
@@ -47,7 +41,7 @@ def known(
     paths = find_paths(adapters=adapters_folder, reports=reports)
     if update and not adapter:
         raise ConformanceError("--update needs --adapter: say whose list it is")
-    chosen = adapters_named(adapter, paths.adapters)
+    chosen = options.adapters_named(adapter, paths.adapters)
     if implementation is not None:
         if len(adapter) != 1:
             raise ConformanceError("--implementation needs one --adapter to run in")

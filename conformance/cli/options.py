@@ -8,13 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from conformance.drivers.adapter import (
-    REFERENCE,
-    Adapter,
-    AdapterModel,
-    all_adapters,
-    find_adapter,
-)
+from conformance.drivers.adapter import REFERENCE, Adapter, AdapterModel, all_adapters, find_adapter
 from conformance.errors import ConformanceError, nearest
 from conformance.language.load import load_folder
 from conformance.model.case import Case

@@ -7,16 +7,8 @@ from typing import Annotated
 
 import typer
 
+from conformance.cli import options
 from conformance.cli.compare import ResultsFiles, read_all
-from conformance.cli.options import (
-    AdaptersFolder,
-    CasesFolder,
-    ReportsFolder,
-    in_report_order,
-    reproducers_of,
-    seconds_of_variants,
-    titles_of_variants,
-)
 from conformance.compare import compare as compare_results
 from conformance.language.load import load_folder
 from conformance.paths import find_paths
@@ -24,9 +16,9 @@ from conformance.paths import find_paths
 
 def report(
     files: ResultsFiles = [],  # noqa: B006 (typer copies it)
-    cases: CasesFolder = None,
-    adapters_folder: AdaptersFolder = None,
-    reports: ReportsFolder = None,
+    cases: options.CasesFolder = None,
+    adapters_folder: options.AdaptersFolder = None,
+    reports: options.ReportsFolder = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", help="Folder to write to [default: that of the results]"),
@@ -44,14 +36,14 @@ def report(
 
     paths = find_paths(cases, adapters_folder, reports)
     known = load_folder(paths.cases)
-    runs = in_report_order(read_all(files, paths.reports), paths.adapters)
+    runs = options.in_report_order(read_all(files, paths.reports), paths.adapters)
     made = Report(
         runs,
         known,
         compare_results(runs, known),
-        titles_of_variants(paths.adapters),
-        seconds_of_variants(paths.adapters),
-        reproducers_of(runs, paths.adapters),
+        options.titles_of_variants(paths.adapters),
+        options.seconds_of_variants(paths.adapters),
+        options.reproducers_of(runs, paths.adapters),
     )
     index = write_report(made, output or paths.reports, paths.reports)
     typer.echo(f"report: {index}")

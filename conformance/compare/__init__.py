@@ -11,11 +11,4 @@ from conformance.compare.beside import side_of
 from conformance.compare.model import Comparison, CrossVerdict
 from conformance.compare.variants import compare, drop_of, region_count
 
-__all__ = [
-    "Comparison",
-    "CrossVerdict",
-    "compare",
-    "drop_of",
-    "region_count",
-    "side_of",
-]
+__all__ = ["Comparison", "CrossVerdict", "compare", "drop_of", "region_count", "side_of"]

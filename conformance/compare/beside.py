@@ -173,18 +173,13 @@ def belong_together(runs: Iterable[Sequence[Results]]) -> None:
             first = first or run
             other = seen.setdefault(run.header.adapter, run)
             if other is not run:
-                raise ComparisonError(
-                    f"{other.path} and {run.path} are both results of adapter "
-                    f"{run.header.adapter!r}",
-                    hint="keep one of them",
-                )
+                words = f"{other.path} and {run.path} are both results of adapter"
+                raise ComparisonError(f"{words} {run.header.adapter!r}", hint="keep one of them")
             one, two = first.header.cases, run.header.cases
             if one != two:
-                raise ComparisonError(
-                    f"{first.path} and {run.path} are results of different cases "
-                    f"({one[:12]} and {two[:12]})",
-                    hint="run both again on the same cases",
-                )
+                words = f"{first.path} and {run.path} are results of different cases"
+                hint = "run both again on the same cases"
+                raise ComparisonError(f"{words} ({one[:12]} and {two[:12]})", hint=hint)
 
 
 def _beside(

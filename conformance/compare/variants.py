@@ -11,27 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Self
 
+from conformance.compare import model, numeric
 from conformance.compare.beside import belong_together, side_of
-from conformance.compare.model import (
-    EXPECTATION,
-    Agreement,
-    Comparison,
-    CrossVerdict,
-    Disagreement,
-    Group,
-)
-from conformance.compare.numeric import (
-    Missing,
-    Subject,
-    Value,
-    agreeing,
-    close,
-    comparable_gradient,
-    partition,
-    summary,
-    values_of,
-    worst,
-)
+from conformance.compare.model import EXPECTATION, Agreement, Comparison, CrossVerdict, Group
+from conformance.compare.numeric import Subject, Value, close, partition, values_of
 from conformance.errors import ComparisonError
 from conformance.judge import memory as judged
 from conformance.judge.arrays import against_others
@@ -40,13 +23,7 @@ from conformance.judge.outcomes import of_verdict
 from conformance.language.capabilities import required_by
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case, Tolerance
-from conformance.model.observation import (
-    Allowed,
-    Expected,
-    Observation,
-    Phase,
-    Run,
-)
+from conformance.model.observation import Allowed, Expected, Observation, Phase, Run
 from conformance.model.result import Result, Results
 from conformance.model.verdict import Status
 from conformance.store import cases_hash
@@ -92,11 +69,8 @@ def _refuse(results: Sequence[Results], cases: Sequence[Case]) -> None:
         if missing:
             raise ComparisonError(f"no discipline for {missing[0]}", where=run.path)
     if cases_hash(cases) != results[0].header.cases:
-        raise ComparisonError(
-            "these are results of other cases than those given: the cases have changed since",
-            where=results[0].path,
-            hint="run the adapters again",
-        )
+        words = "these are results of other cases than those given: the cases have changed since"
+        raise ComparisonError(words, where=results[0].path, hint="run the adapters again")
 
 
 @dataclass(frozen=True)
@@ -117,8 +91,7 @@ class _Compared:
         results: Mapping[str, Result],
         why: Callable[[Result], str] = lambda _: "",
     ) -> Self:
-        """All variants of a case. `why` says of a result that was observed why it has nothing to
-        compare, or is empty."""
+        """All of a case. `why` says why an observed result has nothing to compare, else nothing."""
         absent = {v: words for v, r in results.items() if (words := _absence(r, check) or why(r))}
         return cls(case, check, {v: r for v, r in results.items() if v not in absent}, absent)
 
@@ -140,9 +113,7 @@ class _Compared:
         """
 
         def weight(group: tuple[str, ...]) -> tuple[bool, int, int]:
-            clean = sum(
-                1 for member in group if member in self.present and not self._judged(member)
-            )
+            clean = sum(v in self.present and not self._judged(v) for v in group)
             return EXPECTATION in group, clean, len(group)
 
         return max(groups, key=weight)
@@ -160,14 +131,14 @@ class _Compared:
         `difference` says in words how a wrong group differs.
         """
         against = main.variants or (EXPECTATION,)
-        disagreements: list[Disagreement] = []
+        disagreements: list[model.Disagreement] = []
         for variants, words in ((group.variants, difference(group)) for group in wrong):
             verb = "disagrees" if len(variants) == 1 else "disagree"
             who = f"{_listed(variants)} {verb} with {_listed(against)}"
             shown = {variant: how for variant in variants if (how := self._judged(variant))}
             new = tuple(variant for variant in variants if variant not in shown)
             message = f"{who} on {subject}: {words}"
-            disagreements.append(Disagreement(variants, against, message, shown, new))
+            disagreements.append(model.Disagreement(variants, against, message, shown, new))
         if not disagreements:
             words = f"{sum(len(g.variants) for g in groups)} variants agree on {subject}"
             return self.told(subject, Agreement.AGREE, words, groups)
@@ -183,8 +154,7 @@ class _Compared:
         return CrossVerdict(*found, absent=self.absent)
 
     def _judged(self, variant: str) -> str:
-        """The outcome of a variant's own checks that explains a disagreement, with its reason; empty
-        where they show none."""
+        """The outcome of a variant's own checks that explains a disagreement, and why; or empty."""
         result = self.present[variant]
         for verdict in result.verdicts:
             if verdict.status.deviates and verdict.check in _EXPLAINS.get(self.check, {self.check}):
@@ -207,8 +177,8 @@ def _absence(result: Result, check: str) -> str:
 
 def _listed(names: tuple[str, ...]) -> str:
     """A list of names in words: `a, b and c`; the expectation gets an article."""
-    words = [f"the {name}" if name == EXPECTATION else name for name in names]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    *first, last = [f"the {name}" if name == EXPECTATION else name for name in names]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 # -- outputs, losses, gradients, parameters --------------------------------------------------------
@@ -247,10 +217,11 @@ def _values(
     recomputed = {v: values_of(o.recomputed) for v, o in compared.observed.items()}
     plain = {v: values_of(o.plain) for v, o in compared.observed.items()}
     for key in dict.fromkeys(s for values in (anchor, *recomputed.values()) for s in values):
-        entries = {v: values.get(key, Missing()) for v, values in recomputed.items()}
+        entries = {v: values.get(key, numeric.Missing()) for v, values in recomputed.items()}
         if key[0] == "gradient":
             for v, value in entries.items():
-                entries[v] = comparable_gradient(value, plain[v].get(key), anchor.get(key))
+                control = plain[v].get(key)
+                entries[v] = numeric.comparable_gradient(value, control, anchor.get(key))
         if key in anchor:
             entries = {EXPECTATION: anchor[key], **entries}
         yield _of_entries(replace(compared, check=key[0]), key[1], entries, tolerance)
@@ -259,13 +230,13 @@ def _values(
 def _of_entries(
     compared: _Compared, subject: str, entries: Mapping[str, Value], tolerance: Tolerance
 ) -> CrossVerdict:
-    names = agreeing(entries, tolerance)
-    groups = tuple(Group(members, summary(entries[members[0]])) for members in names)
+    names = numeric.agreeing(entries, tolerance)
+    groups = tuple(Group(members, numeric.summary(entries[members[0]])) for members in names)
     main = groups[names.index(compared.majority(names))]
 
     def difference(group: Group) -> str:
         pairs = [(entries[a], entries[b]) for a in group.variants for b in main.members]
-        return worst(*next(pair for pair in pairs if not close(*pair, tolerance)))
+        return numeric.worst(*next(pair for pair in pairs if not close(*pair, tolerance)))
 
     wrong = [group for group in groups if group is not main and group.variants]
     return compared.verdict(subject, groups, main, wrong, difference)
@@ -337,7 +308,8 @@ def _counts(compared: _Compared, subject: str, region: str, phase: Phase) -> Ite
     allowed = {v: a for v, r in compared.present.items() if (a := _allowed(r, region, phase))}
     right = {v: v not in allowed or n in allowed[v] for v, n in counts.items()}
     names = partition(counts, lambda a, b: a == b)
-    groups = tuple(Group(members, _times(counts[members[0]])) for members in names)
+    times = {n: "once" if n == 1 else f"{n} times" for n in counts.values()}
+    groups = tuple(Group(members, times[counts[members[0]]]) for members in names)
     if len(names) > 1 and all(right.values()):
         reasons = dict.fromkeys(a.reason for a in allowed.values() if a.reason)
         message = "; ".join((f"they differ in {subject}, as is allowed", *reasons))
@@ -372,10 +344,6 @@ def _allowed(result: Result, region: str, phase: Phase) -> Allowed | None:
     return None if result.expected is None else result.expected.executions.get((region, "", phase))
 
 
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
-
-
 # -- retained memory -------------------------------------------------------------------------------
 
 
@@ -408,10 +376,8 @@ def drop_of(result: Result) -> Drop | None:
     seen = judged.retained(memory, plain, recomputed, observation.resolution)
     if not judged.can_tell(memory, seen):
         return None
-    most = max(memory.drop, memory.plain[1] - memory.recomputed[0])
-    unit = memory.unit
-    right = judged.right(seen)
-    return Drop((plain - recomputed) / unit, memory.drop / unit, most / unit, right)
+    unit, most = memory.unit, max(memory.drop, memory.plain[1] - memory.recomputed[0])
+    return Drop((plain - recomputed) / unit, memory.drop / unit, most / unit, judged.right(seen))
 
 
 def _memory(case: str, results: Mapping[str, Result]) -> Iterator[CrossVerdict]:

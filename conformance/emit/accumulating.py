@@ -90,10 +90,8 @@ class Accumulating(Run):
 
     def write_forward_pass(self) -> None:
         """The forward pass and the loss."""
-        if self.forward.makes_network:
-            self.write_loss(f"network({_read(value.name for value in self.case.inputs)})")
-        else:
-            self.write_loss()
+        network = f"network({_read(value.name for value in self.case.inputs)})"
+        self.write_loss(network if self.forward.makes_network else "forward(**values)")
 
     def write_functional(self) -> None:
         """The gradients by a transform of a function."""
@@ -177,8 +175,8 @@ class Accumulating(Run):
         code("losses = []")
         with code.indent(f"for _ in range({case.procedure.steps}):"):
             code(self.clearing_all)
-            for given in (value for value in case.inputs if isinstance(value, Array)):
-                if given.gradient:  # the optimizer has only parameters
+            for given in case.inputs:  # the optimizer has only parameters
+                if isinstance(given, Array) and given.gradient:
                     code(self.clearing.format(tensor=self.values.value(given.name)))
             self.write_forward_pass()
             code("loss.backward()", BACKWARD)

@@ -66,11 +66,6 @@ class Functional(Run):
             return f"**{self.of}"
         return self.merged
 
-    def write_chosen(self, made: str) -> None:
-        """Of the gradients in the dict of that name those that the case asks for, often all of them."""
-        if set(self.wanted()) != set(self.case.wrt):
-            self.code(f"{made} = {self.values.entries(self.case.wrt, made)}")
-
     def write_losses(self) -> None:
         """What is differentiated: the loss as a function of a dict, and for higher orders the sum of
         all gradients as another one."""
@@ -109,22 +104,20 @@ class Functional(Run):
     def write_returned(self, *, again: bool = False) -> None:
         """What `run` returns."""
         training = self.case.procedure.kind == "train"
-        results = [
-            f'"outputs": {self.result}',
-            f'"losses": {"losses" if training else "[loss]"}',
-            '"gradients": gradients',
-            *(['"again": again'] if again else []),
-        ]
+        losses = "losses" if training else "[loss]"
+        results = [f'"outputs": {self.result}', f'"losses": {losses}', '"gradients": gradients']
+        results += ['"again": again'] if again else []
         for made in ("gradients", "again") if again else ("gradients",):
-            self.write_chosen(made)
+            # Of the gradients those that the case asks for, often all of them.
+            if set(self.wanted()) != set(self.case.wrt):
+                self.code(f"{made} = {self.values.entries(self.case.wrt, made)}")
         if training:
             parameters = [p.name for p in self.case.parameters]
             inside = set(self.values.given(parameters)) <= set(self.wanted())
             source = "wanted" if inside else "(values | wanted)"
             whole = self.wanted() == parameters
-            results.append(
-                f'"parameters": {source if whole else self.values.entries(parameters, source)}'
-            )
+            held = source if whole else self.values.entries(parameters, source)
+            results.append(f'"parameters": {held}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
 

@@ -138,11 +138,8 @@ class Layers(Part):
         if statement.op in self.weightless:
             return f"nn.{self.weightless[statement.op].format(**call.options)}"
         layer = self.layers_with_weights[statement.op]
-        shape = self.held[call.arguments[next(iter(layer.weights))]].shape
-        if callable(layer.constructor):
-            given = layer.constructor(shape, call.options)
-        else:
-            given = layer.constructor.format(*shape, **call.options)
+        shape, made = self.held[call.arguments[next(iter(layer.weights))]].shape, layer.constructor
+        given = made(shape, call.options) if callable(made) else made.format(*shape, **call.options)
         return f"nn.{layer.name}({given})"
 
     def write_weights(self, place: str, statement: Statement) -> None:

@@ -52,16 +52,10 @@ def triaged(entries: Sequence[Entry], result: Result) -> tuple[Triaged, ...]:
     A SHOULD that does not hold is expected even where no entry describes it: it warns, and does not fail
     the run. A known deviation is gone where no verdict of its check deviates.
     """
-    deviating = {verdict.check for verdict in result.verdicts if verdict.status.deviates}
-    return tuple(
-        _triage_one(entries, result, verdict, none_deviates=verdict.check not in deviating)
-        for verdict in result.verdicts
-    )
+    return tuple(_triage_one(entries, result, verdict) for verdict in result.verdicts)
 
 
-def _triage_one(
-    entries: Sequence[Entry], result: Result, verdict: Verdict, *, none_deviates: bool
-) -> Triaged:
+def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> Triaged:
     if verdict.status is Status.BROKEN:
         return Triaged(verdict, Triage.UNEXPECTED, "the suite or the adapter is at fault")
     known = _explaining(entries, result, verdict)
@@ -75,7 +69,8 @@ def _triage_one(
             return Triaged(verdict, Triage.UNEXPECTED, reason)
         warns = verdict.status is Status.WARN
         return Triaged(verdict, Triage.EXPECTED if warns else Triage.UNEXPECTED)
-    if entry and none_deviates and verdict.status is not Status.UNSUPPORTED:
+    deviates = any(v.status.deviates for v in result.verdicts if v.check == verdict.check)
+    if entry and not deviates and verdict.status is not Status.UNSUPPORTED:
         reason = f"known deviation is gone: take {entry.where} out ({entry.reason})"
         return Triaged(verdict, Triage.UNEXPECTED, reason, entry)
     return Triaged(verdict, Triage.EXPECTED)
@@ -138,17 +133,10 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
         for case, by_variant in cases.items():
             together[tuple(by_variant)][case] = list(chain(*by_variant.values()))
         for variants, texts_by_case in together.items():
-            added += [
-                {
-                    "case": _one_or_all(described),
-                    "variant": _one_or_all(variants),
-                    "check": check,
-                    "observed": observed,
-                    "cause": "",
-                    "reason": "",
-                }
-                for described, observed in _described(texts_by_case)
-            ]
+            for described, observed in _described(texts_by_case):
+                where = {"case": _one_or_all(described), "variant": _one_or_all(variants)}
+                told = {"check": check, "observed": observed, "cause": "", "reason": ""}
+                added.append({**where, **told})
     return added
 
 

@@ -70,7 +70,6 @@ class Stuck:
 
 Failure = Crashed | TimedOut | Stuck | Broken
 Outcome = Finished | Failure
-_FAILURES = (Crashed, TimedOut, Stuck, Broken)
 
 
 class Pool:
@@ -149,7 +148,7 @@ class _Worker:
 
     def describe(self, variant: str) -> Mapping[str, str]:
         outcome = self._warm_up(variant)
-        if isinstance(outcome, _FAILURES):
+        if isinstance(outcome, Failure):
             raise self._startup_error(outcome)
         return dict(outcome)
 
@@ -157,7 +156,7 @@ class _Worker:
         """Import the framework and warm up the variant: the versions, as `describe`, or a failure."""
         arguments = (str(self.adapter.folder), variant, list(self.adapter.model.packages))
         outcome = self._call(entry.describe, arguments, IMPORT_LIMIT)
-        if not isinstance(outcome, _FAILURES):
+        if not isinstance(outcome, Failure):
             self._warm.add(variant)
         return outcome
 
@@ -181,7 +180,7 @@ class _Worker:
 
     def signature(self, function: str) -> Signature | None:
         answer = self._call(entry.signature, (function,), IMPORT_LIMIT)
-        if isinstance(answer, _FAILURES):
+        if isinstance(answer, Failure):
             problem = answer.message if isinstance(answer, Broken) else "its process died"
             raise BrokenAdapterError(
                 f"{function} cannot be imported: {problem}",
@@ -196,7 +195,7 @@ class _Worker:
         outcome = self._warm_up(variant)
         if isinstance(outcome, Stuck):
             return outcome
-        if isinstance(outcome, _FAILURES):
+        if isinstance(outcome, Failure):
             error = self._startup_error(outcome)
             return Broken(error.message, error.detail)
         return None
@@ -212,7 +211,7 @@ class _Worker:
         arguments, limit = (str(self.adapter.folder), program), self.adapter.model.time_limit
         outcome = self._call(entry.observe_and_restore, arguments, limit)
         self._last = f"{program.case} on {program.adapter}/{program.variant}"
-        if isinstance(outcome, _FAILURES):
+        if isinstance(outcome, Failure):
             return outcome
         observation, unrestored = outcome
         if not isinstance(observation, Observation):

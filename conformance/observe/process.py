@@ -154,7 +154,6 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
         pid = self._process.pid
         assert pid is not None
         return pid

@@ -1,6 +1,4 @@
-"""SIGINT and SIGTERM: the first one ends a run in an orderly way, and none interrupts writing
-results.
-"""
+"""SIGINT and SIGTERM: the first one ends a run in good order, and none interrupts storing results."""
 
 from __future__ import annotations
 
@@ -58,11 +56,10 @@ class Interrupts:
             self._quiet = before
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        first = self.received is None
-        if first:
+        if self.received is None:
             self.received = signal.Signals(number)
-        if first and not self._quiet:
-            raise Stopped(signal.Signals(number).name)
+            if not self._quiet:
+                raise Stopped(self.received.name)
 
 
 def die_with_parent() -> None:

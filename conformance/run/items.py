@@ -91,10 +91,7 @@ def _in_words(unexpected: Sequence[Triaged], program: Path | None) -> str:
         verdict = triaged.verdict
         reason = f" [{triaged.reason}]" if triaged.reason else ""
         lines.append(f"{verdict.check}: {verdict.status}: {verdict.message}{reason}")
-        for label, text in (
-            ("expected", verdict.expected),
-            ("observed", verdict.observed),
-            ("seen by", verdict.method),
-        ):
+        sides = {"expected": verdict.expected, "observed": verdict.observed}
+        for label, text in (sides | {"seen by": verdict.method}).items():
             lines += [f"  {label}: " + text.replace("\n", "\n    ")] if text else []
     return "\n".join([*lines, *([f"  program: {program}"] if program else [])])

@@ -39,10 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
                 hint="name it with --implementation package.module:function",
             )
         if not option("adapter"):
-            raise ConformanceError(
-                "no adapter is named",
-                hint="--adapter torch; `conformance list --adapters` lists all",
-            )
+            hint = "--adapter torch; `conformance list --adapters` lists all"
+            raise ConformanceError("no adapter is named", hint=hint)
         if option("shard") and (option("lf", False) or option("stepwise", False)):
             raise ConformanceError(
                 "--shard needs the same selection on every machine, and what failed last is not",

@@ -75,9 +75,7 @@ def refused(case: Case, variant: Variant, observation: Observation) -> Verdict |
 def _unoffered(variant: Variant, fact: Unoffered, observed: str = "") -> Verdict:
     meanings = "; ".join(f"{word}: {CAPABILITIES[word]}" for word in fact.capabilities)
     message = f"{variant.id} {fact.words}"
-    return _verdict(
-        Status.UNSUPPORTED, message, expected=meanings, observed=observed, facts=(fact,)
-    )
+    return _verdict(Status.UNSUPPORTED, message, meanings, observed, facts=(fact,))
 
 
 def stopped(outcome: Crashed | TimedOut | Stuck | Broken, requested: str) -> Verdict:
@@ -92,9 +90,7 @@ def stopped(outcome: Crashed | TimedOut | Stuck | Broken, requested: str) -> Ver
             message = f"the worker did not begin with {requested} within {seconds:g} s{after}"
             return _verdict(Status.BROKEN, message)
         case Broken(message, text):
-            return _verdict(
-                Status.BROKEN, f"the adapter's observer failed: {message}", observed=text
-            )
+            return _verdict(Status.BROKEN, f"the adapter's observer failed: {message}", "", text)
 
 
 def verdicts_on(
@@ -106,14 +102,9 @@ def verdicts_on(
         return (refusal,)
     error = observation.plain.error
     if error is not None and case.error is None and not case.as_plain:
-        return (
-            _verdict(
-                Status.BROKEN,
-                f"the plain program raised {error.type}: {error.message}",
-                expected="no error: nothing is recomputed in the plain program",
-                observed=f"{error.type} in {error.phase}",
-            ),
-        )
+        message = f"the plain program raised {error.type}: {error.message}"
+        expected = "no error: nothing is recomputed in the plain program"
+        return (_verdict(Status.BROKEN, message, expected, f"{error.type} in {error.phase}"),)
     try:
         verdicts = judge(case, variant, expect, observation)
     except Exception as raised:
@@ -126,9 +117,8 @@ def verdicts_on(
 def _tolerated(case: Case, verdict: Verdict) -> Verdict:
     """The verdict, but a report in place of a failure or a warning where the case is one in which
     implementations legitimately differ. Numbers that are wrong without an error fail there, too."""
-    if not case.differs or verdict.status not in (Status.FAIL, Status.WARN):
-        return verdict
-    if verdict.check in NUMBERS:
+    faulty = verdict.status in (Status.FAIL, Status.WARN)
+    if not case.differs or not faulty or verdict.check in NUMBERS:
         return verdict
     return msgspec.structs.replace(verdict, status=Status.REPORT, level=Level.REPORT)
 
@@ -145,8 +135,7 @@ def executions_under(
 
     verdicts = verdicts_on(case, replace(variant, model=model), expect, observation)
     of_executions = [verdict for verdict in verdicts if verdict.check == "executions"]
-    failed = (verdict for verdict in of_executions if verdict.status is Status.FAIL)
-    return next(failed, of_executions[0] if of_executions else None)
+    return min(of_executions, key=lambda v: v.status is not Status.FAIL, default=None)
 
 
 def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
@@ -157,8 +146,7 @@ def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
     """
     named = {verdict.check for verdict in verdicts}
     unfinished = named == {ERROR} and all(v.status is not Status.PASS for v in verdicts)
-    owed = [name for name in checks_of(case) if name not in named and name != ERROR]
-    missing = [] if unfinished else owed
+    missing = [name for name in checks_of(case) if not unfinished and name not in {*named, ERROR}]
     strange = sorted(named - set(checks_of(case)))
     added = [
         _verdict(Status.BROKEN, f"the check {name} gave no verdict", check=name) for name in missing
@@ -175,9 +163,9 @@ def complete(case: Case, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
 def _verdict(
     status: Status,
     message: str,
-    *,
     expected: str = "",
     observed: str = "",
+    *,
     check: str = ERROR,
     facts: tuple[Fact, ...] = (),
 ) -> Verdict:
@@ -269,12 +257,11 @@ class Runner:
         if (case.id, variant.id) not in self._programs:
             self.emit([(case, variant)])
         program = self._programs.pop((case.id, variant.id))
-        if isinstance(program, EmitFailure) and program.asked:
-            verdict = _verdict(Status.UNSUPPORTED, program.message)
-            return self._result(case, variant, (verdict,))
         if isinstance(program, EmitFailure):
             message = f"the adapter cannot write the program: {program.message}"
             verdict = _verdict(Status.BROKEN, message, observed=program.traceback)
+            if program.asked:
+                verdict = _verdict(Status.UNSUPPORTED, program.message)
             return self._result(case, variant, (verdict,))
         path = str(program_path(case.id, variant.id))
         outcome, note = self._observe(variant, program)
@@ -326,12 +313,8 @@ class Runner:
         if not case.printed_gradients and not case.printed_executions:
             return None
         contradictions = oracle.check_printed(case, oracle.expect(case, "whole"))
-        if not contradictions:
-            return None
-        return _verdict(
-            Status.BROKEN,
-            f"the case quotes what the reference contradicts: {'; '.join(contradictions)}",
-        )
+        message = f"the case quotes what the reference contradicts: {'; '.join(contradictions)}"
+        return _verdict(Status.BROKEN, message) if contradictions else None
 
     def _expected(
         self, case: Case, variant: Variant, samples: Sequence[RandomSample] | None

@@ -38,10 +38,8 @@ class Shard:
         """The shard that is written `2/4`. Raises `ConformanceError` for anything else."""
         match = _SHARD.fullmatch(text)
         if match is None or int(match[1]) > int(match[2]):
-            raise ConformanceError(
-                f"{text!r} is no shard",
-                hint="write which of how many: --shard 2/4 is the second of four",
-            )
+            hint = "write which of how many: --shard 2/4 is the second of four"
+            raise ConformanceError(f"{text!r} is no shard", hint=hint)
         return cls(int(match[1]), int(match[2]))
 
     def __contains__(self, pair: Pair) -> bool:
@@ -155,7 +153,7 @@ def select(
             raise AdapterError(f"two adapters are named {name!r}", where=paths.adapters)
     all_variants = [variant for adapter in selected for variant in adapter.variants]
     for name in variants:
-        if not any(_is_named(variant, name) for variant in all_variants):
+        if not any(name in (v.name, v.id) for v in all_variants):
             hint = nearest(name, [v.id if "/" in name else v.name for v in all_variants])
             raise AdapterError(f"no variant {name!r} in {', '.join(names)}", hint=hint)
     cases = load_folder(paths.cases)
@@ -164,11 +162,7 @@ def select(
     chosen = tuple(
         Chosen(
             adapter,
-            tuple(
-                v
-                for v in adapter.variants
-                if not variants or any(_is_named(v, name) for name in variants)
-            ),
+            tuple(v for v in adapter.variants if not variants or {v.name, v.id} & set(variants)),
             (*read(adapter.known), *_shared(shares, paths)),
         )
         for adapter in selected
@@ -187,9 +181,8 @@ def _wanted(patterns: Sequence[str], cases: Sequence[Case], paths: Paths) -> fro
     for pattern in patterns:
         matching = fnmatch.filter(ids, pattern.replace("[", "[[]"))
         if not matching:
-            raise AdapterError(
-                f"no case {pattern!r}", where=paths.cases, hint=nearest(pattern, ids)
-            )
+            hint = nearest(pattern, ids)
+            raise AdapterError(f"no case {pattern!r}", where=paths.cases, hint=hint)
         names.update(matching)
     return frozenset(names)
 
@@ -239,14 +232,8 @@ def unused(
     except ConformanceError:  # an installation without cases of its own
         own = ()
     absent = {case.id for case in own} - {case.id for case in cases}
-    uncovered = [
+    return tuple(
         entry
         for position, entry in enumerate(known)
-        if not entry.shared and position not in covered
-    ]
-    return tuple(entry for entry in uncovered if not any(entry.names_case(c) for c in absent))
-
-
-def _is_named(variant: Variant, name: str) -> bool:
-    """Whether a variant has this name, alone or with its adapter's."""
-    return name in (variant.name, variant.id)
+        if not entry.shared and position not in covered and not any(map(entry.names_case, absent))
+    )

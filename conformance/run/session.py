@@ -98,10 +98,8 @@ class Suite:
                 self._logs.mkdir(parents=True, exist_ok=True)
             for chosen in self.selection.chosen:
                 self._start(chosen)
-        except WriteError as error:
-            self.unwritten = str(error)
-            raise pytest.UsageError(self.unwritten) from error
         except ConformanceError as error:
+            self.unwritten = str(error) if isinstance(error, WriteError) else ""
             raise pytest.UsageError(str(error)) from error
 
     def _start(self, chosen: Chosen) -> None:
@@ -127,7 +125,6 @@ class Suite:
         return self.selection.paths.reports / "logs"
 
     def _file(self, name: str) -> Path:
-        """The file of an adapter's results."""
         return file_of(self.selection.paths.reports, name, str(self.selection.shard or ""))
 
     def _runner(self, chosen: Chosen) -> Runner:
@@ -208,8 +205,7 @@ class Suite:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """List what runs in this process; begin the run, or have the process that the user started do
-        so."""
+        """List what runs in this process; begin the run, unless this is a process of xdist's."""
         for item in session.items:
             if isinstance(item, PairItem):
                 listed = self._listed.setdefault(item.variant.adapter, [])
@@ -243,10 +239,14 @@ class Suite:
         reporter = self.config.pluginmanager.getplugin("terminalreporter")
         try:
             for name, planned in self._planned.items():
-                store = self._stores[name] = Store(self._file(name))
+                store = Store(self._file(name))
                 header = self._header(self._chosen[name])
-                begun = store.begin(header, planned, fresh=self.config.option.fresh)
-                self._stored[name] = begun.stored
+                try:
+                    begun = store.begin(header, planned, fresh=self.config.option.fresh)
+                except ConformanceError:
+                    store.close()
+                    raise
+                self._stores[name], self._stored[name] = store, begun.stored
                 if begun.message and reporter is not None:
                     reporter.write_line(f"{name}: {begun.message}")
             shard = self.selection.shard
@@ -259,7 +259,6 @@ class Suite:
             raise pytest.UsageError(str(error)) from error
 
     def _header(self, chosen: Chosen) -> Header:
-        """The header of an adapter's results."""
         name, implementation = chosen.adapter.name, chosen.adapter.implementation
         return Header(
             suite=__version__,
@@ -410,8 +409,7 @@ class Suite:
         )
 
     def _cause(self, session: pytest.Session) -> str:
-        """What ended the run before it had all results, if it lacks any; empty where an option told it
-        to end (`-x`)."""
+        """What ended the run before it had all results; empty where an option did (`-x`)."""
         if self.unwritten:
             return "results could not be written"
         if self.interrupts.received is not None:

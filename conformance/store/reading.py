@@ -16,14 +16,7 @@ from typing import Any
 
 from conformance.errors import ComparisonError, ResultsError
 from conformance.model.facts import Fact
-from conformance.model.observation import (
-    Array,
-    Execution,
-    Expected,
-    Observation,
-    RandomState,
-    Run,
-)
+from conformance.model.observation import Array, Execution, Expected, Observation, RandomState, Run
 from conformance.model.result import Header, Pair, Result, Results
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.store.values import array_from, decode, from_json
@@ -133,24 +126,19 @@ def unite(parts: Sequence[Results]) -> Results:
     """
     first = parts[0]
     found: dict[Pair, Result] = {}
+    hint = "delete the parts of the earlier run"
     for part in parts:
         # Machines of one kind differ in their platform from week to week.
         differing = difference(first.header, part.header, ignored="platform")
         if not differing and part.planned != first.planned:
             differing = f"plans: {len(first.planned)} and {len(part.planned)} pairs"
         if differing:
-            raise ComparisonError(
-                f"these are parts of different runs, with other {differing}",
-                where=f"{first.path}, {part.path}",
-                hint="delete the parts of the earlier run",
-            )
+            words = f"these are parts of different runs, with other {differing}"
+            raise ComparisonError(words, where=f"{first.path}, {part.path}", hint=hint)
         for result in part.results:
             if found.setdefault(result.pair, result) is not result:
-                raise ComparisonError(
-                    f"{result.case} on {result.variant} is in two parts of a run",
-                    where=part.path,
-                    hint="delete the parts of the earlier run",
-                )
+                words = f"{result.case} on {result.variant} is in two parts of a run"
+                raise ComparisonError(words, where=part.path, hint=hint)
     lacking = [pair for pair in first.planned if pair not in found]
     headers = [part.header for part in parts]
     header = replace(
@@ -278,17 +266,9 @@ class Reader:
         if row not in self._verdicts:
             check, status, level, message, expected, observed, method = row[:7]
             facts, cause, reason, url = row[7:]
-            self._verdicts[row] = Verdict(
-                check=check,
-                status=Status(status),
-                level=Level(level),
-                message=message,
-                expected=expected,
-                observed=observed,
-                method=method,
-                facts=decode(facts, tuple[Fact, ...]),
-                known=None if reason is None else KnownNote(reason, url, cause),
-            )
+            judged = check, Status(status), Level(level), message, expected, observed, method
+            known = None if reason is None else KnownNote(reason, url, cause)
+            self._verdicts[row] = Verdict(*judged, decode(facts, tuple[Fact, ...]), known)
         return self._verdicts[row]
 
 

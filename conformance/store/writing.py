@@ -19,15 +19,8 @@ from conformance.judge.outcomes import of_result
 from conformance.model.observation import Array, Expected, Run
 from conformance.model.result import Header, Pair, Result, Results
 from conformance.model.verdict import Verdict
-from conformance.store.reading import (
-    APPLICATION,
-    HEADER,
-    SCHEMA,
-    Reader,
-    check_kind,
-    difference,
-    translated,
-)
+from conformance.store import reading
+from conformance.store.reading import APPLICATION, HEADER, SCHEMA, Reader
 from conformance.store.values import elements_of, encode, to_json
 from conformance.words import printable
 
@@ -63,7 +56,7 @@ class Store:
             is_new = not path.is_file() or path.stat().st_size == 0
             self._connection = sqlite3.connect(path, timeout=60, isolation_level=None)
         if not is_new:
-            check_kind(path, self._connection)
+            reading.check_kind(path, self._connection)
         with self._writing():
             if is_new:
                 self._connection.executescript(
@@ -81,11 +74,11 @@ class Store:
         """
         self._hold()
         message = ""
-        with translated(self.path):
+        with reading.translated(self.path):
             last = self._connection.execute("SELECT max(id) FROM run").fetchone()[0]
             earlier = None if last is None else Reader(self.path, self._connection, last).header()
         if earlier is not None and not fresh and self._cut_off(last):
-            differing = difference(earlier, header)
+            differing = reading.difference(earlier, header)
             if not differing:
                 return self._resume(last, planned)
             message = f"an earlier run was cut off, with other {differing}; this one begins anew"
@@ -132,12 +125,12 @@ class Store:
 
     def result(self, pair: Pair) -> Result | None:
         """What this run has stored of a pair."""
-        with translated(self.path):
+        with reading.translated(self.path):
             return Reader(self.path, self._connection, self._run).result(pair)
 
     def results(self) -> Results:
         """What this run has stored."""
-        with translated(self.path):
+        with reading.translated(self.path):
             return Reader(self.path, self._connection, self._run).results()
 
     def put(self, result: Result) -> None:
@@ -210,7 +203,7 @@ class Store:
             end = "UPDATE run SET ended = ?, interrupted = ? WHERE id = ?"
             self._connection.execute(end, (now, interrupted, self._run))
             if not interrupted:
-                self._connection.execute("DELETE FROM run WHERE id != ?", (self._run,))
+                self._connection.execute("DELETE FROM run WHERE id < ?", (self._run,))
                 self._connection.execute(
                     "DELETE FROM array WHERE id NOT IN (SELECT array_id FROM array_of_pair)"
                 )

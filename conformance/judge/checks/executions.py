@@ -75,10 +75,8 @@ def _wrong_counts(wrong: tuple[Count, ...]) -> Verdict:
     verb = "ran in forward" if first.phase == "forward" else "ran again"
     reason = f" ({first.reason})" if first.reason else ""
     more = f"; {len(wrong) - 1} more counts differ" if len(wrong) > 1 else ""
-    message = (
-        f"{place_name(first.region, first.statement)} {verb} {first.observed} times, but should "
-    )
-    message += f"{Allowed(first.allowed)} times{reason}{more}"
+    message = f"{place_name(first.region, first.statement)} {verb} {first.observed} times"
+    message += f", but should {Allowed(first.allowed)} times{reason}{more}"
     return CHECK.verdict(Status.FAIL, message, expected, observed, facts=wrong)
 
 

@@ -33,14 +33,12 @@ _FURTHER = {
 
 
 def _judge(evidence: Evidence) -> Verdict:
-    plain, recomputed, expected = evidence.plain, evidence.recomputed, evidence.expected
-    first = _compare(
-        evidence, "gradient", plain.gradients, recomputed.gradients, expected.gradients
-    )
+    plain, seen, expected = evidence.plain, evidence.recomputed, evidence.expected
+    first = _compare(evidence, "gradient", plain.gradients, seen.gradients, expected.gradients)
     further = _FURTHER.get(evidence.case.procedure.kind)
     if first.status is not Status.PASS or further is None:
         return first
-    second = _compare(evidence, further, plain.again, recomputed.again, expected.again)
+    second = _compare(evidence, further, plain.again, seen.again, expected.again)
     return second if second.status is not Status.PASS else first
 
 

@@ -134,11 +134,9 @@ def _disturbed(evidence: Evidence) -> tuple[Place, ...]:
     a step, parameters that compiled code has updated differ from the plain run's in their last bit.
     """
     recomputed, plain = forward_samples(evidence.recomputed), forward_samples(evidence.plain)
-    if (
-        recomputed is None
-        or plain is None
-        or list(map(_place, recomputed)) != [*map(_place, plain)]
-    ):
+    if recomputed is None or plain is None:
+        return ()
+    if list(map(_place, recomputed)) != list(map(_place, plain)):
         return ()
     pairs = zip(recomputed, plain, strict=True)
     different = [a for a, b in pairs if differs(a.array, b.array, evidence.case.tolerance)]

@@ -54,10 +54,8 @@ def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
     if wrong:
         return tuple(CHECK.verdict(Status.FAIL, fault, bound, seen, facts=facts) for fault in wrong)
     if not judged:
-        message = (
-            f"{seen}: bytes are told from {resolution} B on, and {expected.drop} B should fall"
-        )
-        return CHECK.verdict(Status.REPORT, message, observed=seen, facts=facts)
+        told = f"bytes are told from {resolution} B on, and {expected.drop} B should fall"
+        return CHECK.verdict(Status.REPORT, f"{seen}: {told}", observed=seen, facts=facts)
     message = f"{plain / unit:.2f} activations plain, {recomputed / unit:.2f} recomputed"
     return CHECK.verdict(Status.PASS, f"{message}{more}", bound, seen, facts=facts)
 

@@ -222,9 +222,8 @@ class Observer(contract.Observer, ABC):
         meter = self.meter()
         with self.states.followed():
             run = self.count(loaded, run, meter)
-        return replace(
-            run, retained=meter.retained, random_state=meter.random_state, peak=meter.highest
-        )
+        states = meter.random_state
+        return replace(run, retained=meter.retained, random_state=states, peak=meter.highest)
 
     def values(self, loaded: LoadedProgram) -> Run:
         """Outputs, losses, gradients, state and the generator's next numbers; nothing is attached."""
@@ -446,10 +445,8 @@ def computes_alike(run: Run, control: Run) -> bool:
         same_shape = observed.shape == expected.shape
         return same_shape and np.allclose(observed, expected, rtol=1e-3, atol=1e-5)
 
-    gradients = control.gradients.items()
-    return alike(np.array(run.losses), np.array(control.losses)) and all(
-        alike(run.gradients.get(name), expected) for name, expected in gradients
-    )
+    pairs = [(run.gradients.get(name), expected) for name, expected in control.gradients.items()]
+    return all(alike(*pair) for pair in [(np.array(run.losses), np.array(control.losses)), *pairs])
 
 
 def error_seen(error: BaseException, program: Program) -> ErrorSeen:
