@@ -297,15 +297,10 @@ _REASONS = {
 }
 
 
-def executions(
-    case: Case, dataflow: Dataflow, discipline: str, declared: Mapping[str, str]
-) -> dict[tuple[str, str, Phase], Allowed]:
-    """The allowed counts over the whole procedure, by (region, statement's label, phase); the label is
-    empty for the region itself. `declared` is what the variant declares of residuals, see `expect`."""
-    return _Counts(case, dataflow, discipline, declared).allowed()
+class Executions:
+    """The executions of a case under one discipline. `declared` is what the variant declares of
+    residuals, see `expect`."""
 
-
-class _Counts:
     def __init__(
         self, case: Case, dataflow: Dataflow, discipline: str, declared: Mapping[str, str]
     ) -> None:
@@ -323,6 +318,8 @@ class _Counts:
         self.nested = {step.key for step in dataflow.steps if len(step.chain) > 1}
 
     def allowed(self) -> dict[tuple[str, str, Phase], Allowed]:
+        """The allowed counts over the whole procedure, by (region, statement's label, phase); the label
+        is empty for the region itself."""
         allowed: dict[tuple[str, str, Phase], Allowed] = {}
         needed = needed_executions(self.dataflow) if self.least else self.once
         for key in self.once:

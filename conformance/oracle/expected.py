@@ -13,7 +13,7 @@ from conformance.model.case import Case, Statement, walk
 from conformance.model.observation import Array, Expected, Leaf, Phase, RandomSample, Tree
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Dataflow
-from conformance.oracle.executions import executions
+from conformance.oracle.executions import Executions
 from conformance.oracle.interpreter import Drawn, Interpreter, ProgramValue, make_inputs, tensor_of
 from conformance.oracle.memory import expected_memory
 
@@ -54,7 +54,7 @@ def expect(
         memory = None
         if case.procedure.kind != "inference":  # where no gradients are taken there are no bytes
             memory = expected_memory(case, evaluated.dataflow, residuals)
-        counts = executions(case, evaluated.dataflow, discipline, residuals)
+        counts = Executions(case, evaluated.dataflow, discipline, residuals).allowed()
         evaluated.found[key] = replace(evaluated.values, executions=counts, memory=memory)
     nothing: Any = dict.fromkeys(unknown)
     return replace(evaluated.found[key], **nothing)
