@@ -10,25 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pydantic import ValidationError
 
 from conformance.errors import CaseError
+from conformance.language import spec
 from conformance.language.capabilities import CAPABILITIES
 from conformance.language.laws import LAWS
 from conformance.language.operations import BOOLS, OPERATIONS
 from conformance.language.program import ProgramBuilder
 from conformance.language.source import KeyPath, Source, described, explain, is_finite
-from conformance.language.spec import (
-    MAX_ELEMENTS,
-    ArrayModel,
-    AsPlainModel,
-    BackwardModel,
-    BackwardProcedure,
-    CaseModel,
-    ErrorModel,
-    GradientsModel,
-    LawModel,
-    ReleaseModel,
-    TrainProcedure,
-    ValueModel,
-)
 from conformance.model.case import (
     NUMBER,
     Array,
@@ -60,15 +47,13 @@ _EXCEPTIONS = tuple(
     for name, value in vars(builtins).items()
     if isinstance(value, type) and issubclass(value, Exception)
 )
-
-
 _NAME_ANOTHER = "name {} (`gradients: {{of: sum(z)}}`), or write `procedure: inference`"
 
 
 class CaseBuilder(Source):
     """Builds one case. All methods raise `CaseError`."""
 
-    _model: CaseModel
+    _model: spec.CaseModel
     _procedure: Procedure
     _program: ProgramBuilder
     _outputs: Tree
@@ -80,13 +65,13 @@ class CaseBuilder(Source):
     def case(self, identity: str, raw: object) -> Case:
         """The case with this id, of its YAML, whose axes are expanded."""
         try:
-            self._model = model = CaseModel.model_validate(raw)
+            self._model = model = spec.CaseModel.model_validate(raw)
         except ValidationError as refused:
             raise explain(refused, raw, self) from refused
         self._procedure = self._read_procedure()
         inputs = tuple(self._inputs(model))
         generators = {i.name for i in inputs if isinstance(i, Generator)}
-        may_raise = isinstance(model.error, ErrorModel)
+        may_raise = isinstance(model.error, spec.ErrorModel)
         self._program = ProgramBuilder(self, generators, may_raise=may_raise)
         parameters = tuple(self._tensors(model.parameters, "parameters", True))
         state = tuple(self._tensors(model.state, "state", False))
@@ -104,7 +89,7 @@ class CaseBuilder(Source):
         self._arrays = tuple(value for value in given if isinstance(value, Array))
         self._asking = tuple(array.name for array in self._arrays if array.gradient)
         self._undifferentiable = _without_gradient(program, given)
-        gradients = model.gradients or GradientsModel()
+        gradients = model.gradients or spec.GradientsModel()
         loss, wrt = self._gradients(gradients)
         for i, word in enumerate(model.needs):
             self.refuse_other(word, CAPABILITIES, f"unknown capability {word!r}", "needs", i)
@@ -115,8 +100,7 @@ class CaseBuilder(Source):
             self.refuse_other(name, regions, f"no region is named {name!r}", *path, key=True)
         if not regions:
             raise self.error("no region is recomputed in this program", "program")
-        keeps = isinstance(model.release, ReleaseModel)
-        steps = model.release.steps if isinstance(model.release, ReleaseModel) else model.release
+        release = model.release
         law = self._law(model.law) if model.law else None
         self._refuse_others(gradients.hooks, "hooks")
         if (self._procedure.kind == "per_output") != (gradients.then is not None):
@@ -142,34 +126,34 @@ class CaseBuilder(Source):
             where=self.at(),
             printed_gradients=dict(gradients.expect),
             printed_executions={k: v.model_dump() for k, v in model.expect.executions.items()},
-            release=steps or 0,
-            keeps=keeps,
+            release=(release.steps if isinstance(release, spec.ReleaseModel) else release) or 0,
+            keeps=isinstance(release, spec.ReleaseModel),
             law=law,
             autocast=model.autocast or "",
             hooks=tuple(gradients.hooks),
             differs=model.differs or "",
-            as_plain=isinstance(model.error, AsPlainModel),
+            as_plain=isinstance(model.error, spec.AsPlainModel),
             then=self._loss(gradients.then, "then") if gradients.then is not None else None,
             seeded=model.seeded,
             totals=dict(gradients.totals),
             smoke=model.smoke,
         )
 
-    def _inputs(self, model: CaseModel) -> Iterator[Array | Value | Generator]:
+    def _inputs(self, model: spec.CaseModel) -> Iterator[Array | Value | Generator]:
         """What the program is given beside its parameters and state."""
         for name, declared in model.inputs.items():
-            if isinstance(declared, ArrayModel):
+            if isinstance(declared, spec.ArrayModel):
                 yield from self._tensors({name: declared}, "inputs", True)
                 continue
             self.identifier(name, "inputs", name, key=True)
-            if isinstance(declared, ValueModel):
+            if isinstance(declared, spec.ValueModel):
                 listed = isinstance(declared.value, list)
                 yield Value(name, tuple(declared.value) if listed else declared.value)  # type: ignore[arg-type]
             else:
                 yield Generator(name, declared.generator, declared.seed)
 
     def _tensors(
-        self, models: Mapping[str, ArrayModel], section: str, differentiable: bool
+        self, models: Mapping[str, spec.ArrayModel], section: str, differentiable: bool
     ) -> Iterator[Array]:
         """The tensors of a section (`inputs`, `parameters`, `state`); floating ones require a gradient
         where they are `differentiable`, unless they say otherwise."""
@@ -180,7 +164,9 @@ class CaseBuilder(Source):
                 self.identifier(chosen, *path, key=True)
                 yield self._array(chosen, model, path, differentiable)
 
-    def _array(self, name: str, model: ArrayModel, path: KeyPath, differentiable: bool) -> Array:
+    def _array(
+        self, name: str, model: spec.ArrayModel, path: KeyPath, differentiable: bool
+    ) -> Array:
         error = self.error
         kinds = ("full", "values", "arange", "normal", "uniform", "integers")
         filled = [kind for kind in kinds if getattr(model, kind) is not None]
@@ -203,8 +189,8 @@ class CaseBuilder(Source):
             filling = getattr(model, kind)
             fill = Fill(kind, tuple(filling) if isinstance(filling, list) else (filling,))  # type: ignore[arg-type]
         size = math.prod(shape)
-        if size > MAX_ELEMENTS:
-            message = f"tensor {name!r} has {size} elements, expected at most {MAX_ELEMENTS}"
+        if size > spec.MAX_ELEMENTS:
+            message = f"tensor {name!r} has {size} elements, expected at most {spec.MAX_ELEMENTS}"
             raise error(message, *path, "shape")
         dtype = model.dtype or ("int32" if kind == "integers" else "float32")
         floating = "float" in dtype
@@ -223,12 +209,12 @@ class CaseBuilder(Source):
 
     def _read_procedure(self) -> Procedure:
         written = self._model.procedure
-        if isinstance(written, TrainProcedure):
+        if isinstance(written, spec.TrainProcedure):
             return Procedure("train", written.train.steps, written.train.learning_rate)
-        if not isinstance(written, BackwardProcedure):
+        if not isinstance(written, spec.BackwardProcedure):
             return Procedure(written)
         backward = written.backward
-        if backward == BackwardModel():
+        if backward == spec.BackwardModel():
             message = "`backward` needs `between` or `after`"
             hint = "`procedure: backward` alone is a backward pass"
             raise self.error(message, "procedure", "backward", hint=hint)
@@ -246,7 +232,7 @@ class CaseBuilder(Source):
 
     def _error(self, inputs: Sequence[Array | Value | Generator]) -> ExpectedError | None:
         error = self._model.error
-        if not isinstance(error, ErrorModel):
+        if not isinstance(error, spec.ErrorModel):
             return None
         message = f"unknown exception {error.type!r}"
         self.refuse_other(error.type, _EXCEPTIONS, message, "error", "type")
@@ -258,10 +244,8 @@ class CaseBuilder(Source):
 
     def _check_totals(self, totals: Mapping[str, float], parameters: Sequence[Array]) -> None:
         if not self._model.seeded and not totals:
-            message, hint = (
-                "a program with `seeded: false` needs `totals`",
-                "gradients: {totals: {w: 2.0}}",
-            )
+            message = "a program with `seeded: false` needs `totals`"
+            hint = "gradients: {totals: {w: 2.0}}"
             raise self.error(message, "seeded", hint=hint, key=True)
         full = {array.name for array in parameters if array.fill.kind == "full"}
         kind = self._procedure.kind
@@ -278,7 +262,7 @@ class CaseBuilder(Source):
             message = f"{name!r} requires no gradient"
             self.refuse_other(name, self._asking, message, "gradients", key, i)
 
-    def _law(self, written: LawModel) -> Law:
+    def _law(self, written: spec.LawModel) -> Law:
         self.refuse_other(written.name, LAWS, f"unknown law {written.name!r}", "law", "name")
         if written.counts is not None:
             message = f"unknown operation {written.counts!r}"
@@ -292,7 +276,7 @@ class CaseBuilder(Source):
         constants = {name: int(value) for name, value in written.constants.items()}
         return Law(written.name, int(written.at), constants, written.counts or "")
 
-    def _gradients(self, gradients: GradientsModel) -> tuple[Loss | None, tuple[str, ...]]:
+    def _gradients(self, gradients: spec.GradientsModel) -> tuple[Loss | None, tuple[str, ...]]:
         """The loss, and what it is differentiated with respect to."""
         if self._procedure.kind == "inference":
             if self._model.gradients is not None:
@@ -313,7 +297,6 @@ class CaseBuilder(Source):
         return loss, wrt
 
     def _usual_loss(self) -> Loss:
-        """The sum of the first named output."""
         named = leaves(self._outputs)
         if not named or named[0] in self._undifferentiable.union(self._program.names.returned):
             raise self.error(
@@ -340,8 +323,7 @@ class CaseBuilder(Source):
         return loss
 
     def _tolerance(self) -> Tolerance:
-        given = self._model.tolerance
-        if given is not None:
+        if given := self._model.tolerance:
             return Tolerance(given.rtol, given.atol)
         tolerances = [TOLERANCES[a.dtype] for a in self._arrays if a.dtype in TOLERANCES]
         return max(tolerances, key=lambda t: t.rtol, default=TOLERANCES["float32"])
@@ -350,8 +332,7 @@ class CaseBuilder(Source):
 def _without_gradient(
     program: Iterable[Node], given: Iterable[Array | Value | Generator]
 ) -> frozenset[str]:
-    """The names of values that are no floating tensors and so have no gradient, as far as the text
-    shows."""
+    """The names of values that are no floating tensors, as far as the text shows."""
     statements = [node for node in walk(program) if isinstance(node, Statement)]
     whole = {v.name for v in given if not isinstance(v, Array) or "float" not in v.dtype}
     whole |= {name for node in statements if _is_whole(node) for name in node.targets}

@@ -14,7 +14,6 @@ from conformance.model.case import (
     Generator,
     Literal,
     Node,
-    Procedure,
     Ref,
     Region,
     Statement,
@@ -106,14 +105,12 @@ _BETWEEN = {
 
 
 class _Names:
-    """The names of a case, by kind."""
+    """Names of a case; `asking` are tensors that require a gradient, and what is computed."""
 
     def __init__(self, case: Case) -> None:
         self.parameters = {array.name for array in case.parameters}
-        #: Inputs, parameters, state.
         self.given = set(case.names())
         self.values = {value.name for value in case.inputs if isinstance(value, Value)}
-        #: Tensors that require a gradient, and what is computed.
         self.asking = {array.name for array in case.arrays if array.gradient}
         self.asking |= {name for _, node in case.statements() for name in node.targets}
 
@@ -151,7 +148,7 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
     "unknown-option": lambda region, _: region.option == "unknown",
     "wrong-option": lambda region, _: region.option == "wrong",
     "invalid-block": lambda region, _: region.block == "invalid",
-    "nested-inputs": lambda region, _: any(not isinstance(t, Ref | Literal) for t in region.takes),
+    "nested-inputs": lambda region, _: _nested(region.takes),
     "non-tensor-inputs": lambda region, names: not names.values.isdisjoint(_taken(region)),
     "no-tensor-gradient": lambda region, names: (
         region.called and names.asking.isdisjoint(_taken(region))
@@ -166,7 +163,9 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
 def required_by(case: Case) -> frozenset[str]:
     """The capabilities that a case needs: those that follow from its text, and those that it lists."""
     names = _Names(case)
-    needed = {*case.needs, *_by_procedure(case.procedure)}
+    kind, between = case.procedure.kind, case.procedure.between
+    needed = {*case.needs, *([_BETWEEN.get(between, "between")] if between else [])}
+    needed |= {kind.replace("_", "-")} - {"backward", "part"}
     needed |= {word for word, shows in _BY_CASE.items() if shows(case)}
     for region in case.regions():
         needed.add(region.granularity)
@@ -174,13 +173,6 @@ def required_by(case: Case) -> frozenset[str]:
     for owner, statement in case.statements():
         needed |= set(_by_statement(case, owner, statement))
     return frozenset(needed)
-
-
-def _by_procedure(procedure: Procedure) -> Iterator[str]:
-    if procedure.kind not in ("backward", "part"):
-        yield procedure.kind.replace("_", "-")
-    if procedure.between:
-        yield _BETWEEN.get(procedure.between, "between")
 
 
 def _by_statement(case: Case, owner: str, statement: Statement) -> Iterator[str]:
@@ -226,7 +218,7 @@ def _calls(node: Node) -> bool:
 
 def _nested(tree: Tree) -> bool:
     parts = tree if isinstance(tree, tuple) else (tree,)
-    return any(not isinstance(part, Ref | Literal) for part in parts)
+    return not all(isinstance(part, Ref | Literal) for part in parts)
 
 
 def _has_literal(tree: Tree) -> bool:

@@ -8,8 +8,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from conformance.model.case import Case, Position, Repeat, flat
 
 
@@ -34,8 +32,6 @@ def _canonical(value: object) -> Any:
         return ["sequence", [_canonical(part) for part in written_out]]
     if isinstance(value, set | frozenset):
         return ["set", sorted((_canonical(part) for part in value), key=json.dumps)]
-    if isinstance(value, np.ndarray | np.generic):
-        return _canonical(value.tolist())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.compare}
         kept = {k: _canonical(v) for k, v in parts.items() if not isinstance(v, Position)}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from typing import Literal as OneOf
 
 _REQUIRED = object()
@@ -60,13 +61,22 @@ class Operation:
 _INT, _INTS = OptionSpec("int"), OptionSpec("ints")
 _FIRST, _LAST, _NONE = OptionSpec("int", 0), OptionSpec("int", -1), OptionSpec("int", None)
 _OFF, _EPS = OptionSpec("bool", False), OptionSpec("float", 1e-5)
-_LOW, _HIGH = OptionSpec("float", 0.0), OptionSpec("float", 1.0)
+_RANGE: dict[str, Any] = {"low": OptionSpec("float", 0.0), "high": OptionSpec("float", 1.0)}
+_DRAWN = {"shape": _INTS, **_RANGE}
 _PADDING = OptionSpec("str", "valid", ("valid", "same"))
 _RULE = OptionSpec("str", "reverse", ("reverse", "forward"))
 _CHANGES = OptionSpec("str", words=("values", "shape", "dtype", "operations", "product"))
+_SLOPES: dict[str, Any] = {"low": OptionSpec("float", 0.125), "high": OptionSpec("float", 1 / 3)}
+_SOLVED = "a: a out | out mask | a out mask, b: a | mask"
+_NORMED = "x: x gamma mask, gamma: x mask, beta:"
 _BROADCAST = "a and b broadcast against each other"
 _POOLED = "(n, c, h, w) gives (n, c, h // size, w // size)"
 _REDUCED = "x without that axis"
+_DIVIDED = "x with its length along axis divided by sections"
+_LOOKED_UP = "indices of any shape s and (rows, d) give (*s, d)"
+_TOGETHER = "a and b have one shape, the result's"
+_ADDED = "(n, ...) and (...)"
+_ONE = "one number, ()"
 _CONVOLVED = (
     "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
     "with the odd zero at the end"
@@ -103,13 +113,7 @@ _ALL = (
     _op("divide", "a b", "a: b, b: a b | out b", _BROADCAST),
     _op("negative", "x", "x:"),
     _op("matmul", "a b", "a: b, b: a", "(..., n, k) and (k, m) give (..., n, m)"),
-    _op(
-        "solve",
-        "a b",
-        "a: a out | out mask | a out mask, b: a | mask",
-        "(n, n) and (n, k) give (n, k)",
-        capability="solve",
-    ),
+    _op("solve", "a b", _SOLVED, "(n, n) and (n, k) give (n, k)", capability="solve"),
     _op("linear", "x w b", "x: w, w: x, b:", "(..., in), (out, in) and (out,) give (..., out)"),
     _op("conv2d", "x w", "x: w, w: x", _CONVOLVED, stride=OptionSpec("int", 1), padding=_PADDING),
     _op("max_pool2d", "x", "x: x mask | x | mask", _POOLED, size=_INT),
@@ -117,26 +121,15 @@ _ALL = (
     _op(
         "batch_norm",
         "x gamma beta running_mean running_var",
-        "x: x gamma mask, gamma: x mask, beta:",
+        _NORMED,
         "(n, c, h, w) and four of (c,) give (n, c, h, w)",
         updates="running_mean running_var",
         capability="batch-norm",
         momentum=OptionSpec("float", 0.1),
         eps=_EPS,
     ),
-    _op(
-        "layer_norm",
-        "x gamma beta",
-        "x: x gamma mask, gamma: x mask, beta:",
-        "(..., d), (d,) and (d,) give (..., d)",
-        eps=_EPS,
-    ),
-    _op(
-        "embedding",
-        "indices table",
-        "table: indices",
-        "indices of any shape s and (rows, d) give (*s, d)",
-    ),
+    _op("layer_norm", "x gamma beta", _NORMED, "(..., d), (d,) and (d,) give (..., d)", eps=_EPS),
+    _op("embedding", "indices table", "table: indices", _LOOKED_UP),
     _op("relu", "x", "x: out | x"),
     _op("gelu", "x", "x: x"),
     _op("tanh", "x", "x: out | x"),
@@ -158,54 +151,17 @@ _ALL = (
     _op("reshape", "x", "x:", "shape, with one -1 allowed", shape=_INTS),
     _op("permute_dims", "x", "x:", "the axes of x in the new order", axes=_INTS),
     _op("concat", "arrays...", "arrays:", "the lengths along axis added up", axis=_FIRST),
-    _op(
-        "split",
-        "x",
-        "x:",
-        "x with its length along axis divided by sections",
-        results=0,
-        sections=_INT,
-        axis=_FIRST,
-    ),
+    _op("split", "x", "x:", _DIVIDED, results=0, sections=_INT, axis=_FIRST),
     _op("astype", "x", "x:", dtype=OptionSpec("dtype")),
-    _op(
-        "to_complex", "a b", "a:, b:", "a and b have one shape, the result's", capability="complex"
-    ),
+    _op("to_complex", "a b", "a:, b:", _TOGETHER, capability="complex"),
     _op("real", "x", "x:", capability="complex"),
     _op("imag", "x", "x:", capability="complex"),
     _op("stop_gradient", "x"),
-    _op("uniform", "", "", "shape", random=True, shape=_INTS, low=_LOW, high=_HIGH, seed=_NONE),
-    _op("uniform_from", "generator?", "", "shape", random=True, shape=_INTS, low=_LOW, high=_HIGH),
-    _op(
-        "numpy_uniform",
-        "",
-        "",
-        "shape",
-        random=True,
-        capability="numpy-random",
-        shape=_INTS,
-        low=_LOW,
-        high=_HIGH,
-    ),
-    _op(
-        "python_uniform",
-        "",
-        "",
-        "one number, ()",
-        random=True,
-        capability="python-random",
-        low=_LOW,
-        high=_HIGH,
-    ),
-    _op(
-        "rrelu",
-        "x",
-        "x: x mask | mask",
-        random=True,
-        capability="rrelu",
-        low=OptionSpec("float", 0.125),
-        high=OptionSpec("float", 1 / 3),
-    ),
+    _op("uniform", "", "", "shape", random=True, **_DRAWN, seed=_NONE),
+    _op("uniform_from", "generator?", "", "shape", random=True, **_DRAWN),
+    _op("numpy_uniform", "", "", "shape", random=True, capability="numpy-random", **_DRAWN),
+    _op("python_uniform", "", "", _ONE, random=True, capability="python-random", **_RANGE),
+    _op("rrelu", "x", "x: x mask | mask", random=True, capability="rrelu", **_SLOPES),
     _op("sin_or_cos", "x flag?", "x: x"),
     _op("branch_sin", "x", "x: x"),
     _op("loop_sin", "x", "x: x mask", times=_INT),
@@ -218,14 +174,7 @@ _ALL = (
     _op("switched_sin", "x", "x: x"),
     _op("doubled_sin", "x", "x: x"),
     _op("raise_in_rerun", "x flag?", "x: x", capability="unsteady"),
-    _op(
-        "accumulate_sin",
-        "x total",
-        "x: x",
-        "(n, ...) and (...)",
-        updates="total",
-        capability="accumulate",
-    ),
+    _op("accumulate_sin", "x total", "x: x", _ADDED, updates="total", capability="accumulate"),
     _op("add_in_place", "a b", "a:, b:", "shape of a", capability="in-place"),
     _op("raise_if", "x flag?", "x:", capability="raise"),
     _op("is_unwrapped_by", "region?", "", "a bool", capability="wrapped"),
@@ -237,6 +186,8 @@ OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation i
 #: Operations that give a bool, and no tensor.
 BOOLS = frozenset(name for name, op in OPERATIONS.items() if op.shape == "a bool")
 RANDOM: frozenset[str] = frozenset(o.name for o in _ALL if o.random)
+#: Operations so costly, or random, that no compiler runs them again on its own.
+COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 #: Operations with a side effect: they append to a global list when they run.
 NOTED: frozenset[str] = frozenset({"noted_sin"})
 #: Operations that inspect the recomputed callable; in the plain program they give true.

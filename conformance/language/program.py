@@ -9,25 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from conformance.errors import CaseError
-from conformance.language.names import Names
+from conformance.errors import CaseError, nearest
+from conformance.language import spec
 from conformance.language.operations import OPERATIONS
 from conformance.language.source import OWN, RESERVED, KeyPath, Source, described, is_finite
-from conformance.language.spec import (
-    MAX_COPIES,
-    BlockModel,
-    CallModel,
-    CaseModel,
-    DefineModel,
-    RegionModel,
-    RepeatModel,
-    SequenceModel,
-)
 from conformance.language.statements import RegionCall, divided, parse, parse_head
 from conformance.model.case import (
     Again,
     Literal,
     Node,
+    Position,
     Ref,
     Region,
     Repeat,
@@ -39,13 +30,136 @@ from conformance.model.case import (
     node_makes,
     node_reads,
     numbered,
+    refs,
     walk,
 )
 
 Arguments = tuple[tuple[Tree, ...], Mapping[str, Tree]]
+RegionModel = spec.RegionModel | spec.DefineModel
 
 
-class ProgramBuilder:
+class Names:
+    """The names of a program as it runs: what is read is known, and what is made has a name of its own.
+
+    All methods raise `CaseError`.
+    """
+
+    def __init__(self, generators: set[str]) -> None:
+        self._generators = generators
+        #: By the place of a region or call: where its name stands, and where its `returned`.
+        self.named_at: dict[Position, Position] = {}
+        self.returned_at: dict[Position, Position] = {}
+        #: Names of calls' return values as a whole, and where the case names them.
+        self.returned: dict[str, Position] = {}
+        #: Regions so far, by the name of their function, those included that are being followed.
+        self._functions: set[str] = set()
+        self._regions: set[str] = set()
+
+    def follow(self, nodes: Iterable[Node], known: set[str]) -> None:
+        """Check the nodes of a list; names that they make are added to `known`."""
+        captured: dict[str, str] = {}
+        for node in flat(nodes):
+            if isinstance(node, Statement):
+                self._statement(node, known)
+            elif isinstance(node, Region):
+                self._region(node, known)
+            else:
+                self.check((*node.takes, *node.kwargs.values()), known)
+                self._call(node, known)
+            for name in node_makes(node):
+                if name in captured:  # a rerun would read the new value
+                    message = (
+                        f"{name!r} is assigned again, and region {captured[name]!r} captures it"
+                    )
+                    hint = "give the new value another name"
+                    raise CaseError(message, where=node.where, hint=hint)
+            if isinstance(node, Region):
+                captured |= dict.fromkeys(node.captured(), node.name)
+
+    def _statement(self, statement: Statement, known: set[str]) -> None:
+        tensors = OPERATIONS[statement.op].tensors
+        for kind, argument in zip(tensors, statement.arguments, strict=True):
+            ref = argument if isinstance(argument, Ref) else Ref("")
+            where = ref.where or statement.where
+            if kind == "region?" and ref.name not in self._regions:
+                hint = nearest(ref.name, self._regions)
+                raise CaseError(f"no region {ref.name!r} before this", where=where, hint=hint)
+            if kind == "generator?" and ref.name not in self._generators:
+                message = f"{ref.name or 'a number'!r} is not a generator"
+                hint = "declare it among the inputs: `g: {generator: framework}`"
+                raise CaseError(message, where=where, hint=hint)
+            if kind not in ("region?", "generator?"):
+                self.check(argument, known)
+        self._add([Ref(target, statement.where) for target in statement.targets], known)
+
+    def _region(self, region: Region, known: set[str]) -> None:
+        function = region.name.replace("-", "_")
+        if function in self._functions | known | set(self.returned):
+            where, hint = self.named_at[region.where], "in a `repeat`, number the name: `block$i`"
+            raise CaseError(f"the name {region.name!r} is taken already", where=where, hint=hint)
+        arguments = (*region.takes, *region.kwargs.values())
+        if region.called:
+            self.check(arguments, known)
+        inside = known | set(leaves(arguments))
+        self._functions.add(function)
+        for layer in region.segment.layers if region.segment else ():
+            (name,) = leaves(region.takes)
+            if name not in layer[-1].targets:
+                message = f"a layer's last statement must make {name!r}, the next layer's argument"
+                raise CaseError(message, where=layer[-1].where)
+        self.follow(region.body, inside)
+        self.check(region.gives, inside)
+        made = {name for node in flat(region.body) for name in node_makes(node)}
+        both = made & set(region.captured())
+        if both and region.segment is None:
+            message = f"region {region.name!r} both captures and assigns {min(both)!r}"
+            hint = "make it an argument, or give the new value another name"
+            raise CaseError(message, where=region.where, hint=hint)
+        if region.called:
+            self._call(region, known)
+        self._regions.add(region.name)
+
+    def _call(self, node: Region | Again, known: set[str]) -> None:
+        """Note the names of what a call returns: as a whole, and its parts."""
+        if node.returned:
+            name, where = node.returned, self.returned_at[node.where]
+            taken = known | set(self.returned) | self._functions | self._generators
+            if name in taken | set(leaves(node.gives)):
+                raise CaseError(f"the name {name!r} is taken already", where=where)
+            self.returned[name] = where
+        self._add(list(refs(node.gives)), known)
+
+    def _add(self, made: Sequence[Ref], known: set[str]) -> None:
+        """Add names to the known ones; a region's name cannot be assigned again."""
+        names = [ref.name for ref in made]
+        for ref in made:
+            hint = OWN if RESERVED.fullmatch(ref.name) else ""
+            if ref.name in self._functions:
+                hint = "a region has it"
+            elif ref.name in self.returned:
+                hint = "the return value of a region has it"
+            if hint:
+                message = f"the name {ref.name!r} is taken already"
+                raise CaseError(message, where=ref.where, hint=hint)
+            if names.count(ref.name) > 1:
+                raise CaseError(f"the name {ref.name!r} is given twice", where=ref.where)
+        known |= set(names)
+
+    def check(self, tree: Tree, known: set[str]) -> None:
+        """Refuse a name in a tree that is not known."""
+        for ref in refs(tree):
+            if ref.name not in known:
+                raise self.unknown(ref.name, known, ref.where)
+
+    def unknown(self, name: str, known: set[str], where: Position | None) -> CaseError:
+        """The error of a name that cannot be read here."""
+        if name in self.returned:
+            message = f"{name!r} is the whole return value of a region: only `outputs` may name it"
+            return CaseError(message, where=where, hint="`gives` names its parts")
+        return CaseError(f"unknown name {name!r}", where=where, hint=nearest(name, known))
+
+
+class ProgramBuilder(Source):
     """Builds the nodes of one case's program. All methods raise `CaseError`.
 
     `generators` are the names of explicit generators; `may_raise` says that the case expects an error,
@@ -53,7 +167,8 @@ class ProgramBuilder:
     """
 
     def __init__(self, source: Source, generators: set[str], *, may_raise: bool) -> None:
-        self._source, self._may_raise = source, may_raise
+        super().__init__(source.marked, source.path)
+        self._may_raise = may_raise
         self.regions: dict[str, Region] = {}
         self.names = Names(generators)
         #: Whether a region's body is being read.
@@ -77,17 +192,17 @@ class ProgramBuilder:
 
     def _node(self, model: Any, path: KeyPath) -> Iterable[Node]:
         match model:
-            case RepeatModel():
+            case spec.RepeatModel():
                 return self._repeated(model, path)
-            case RegionModel() | DefineModel():
+            case spec.RegionModel() | spec.DefineModel():
                 return [self._region(model, path)]
-            case SequenceModel():
+            case spec.SequenceModel():
                 return self._sequence(model, path)
-            case CallModel():
+            case spec.CallModel():
                 return [self._call(model, path)]
         return self._statements(model, path)
 
-    def _repeated(self, model: RepeatModel, path: KeyPath) -> tuple[Node, ...]:
+    def _repeated(self, model: spec.RepeatModel, path: KeyPath) -> tuple[Node, ...]:
         """A `Repeat`; the nodes of all iterations one after the other where these define regions, or
         where there is only one."""
         before = self._copies
@@ -112,19 +227,19 @@ class ProgramBuilder:
     def _number(self, written: int | str, *path: object) -> int:
         if isinstance(written, int):
             return written
-        raise self._source.error(f"found {written!r}, expected a number", *path)
+        raise self.error(f"found {written!r}, expected a number", *path)
 
     def _count(self, copies: int, *path: object) -> None:
         """Refuse more repeated statements and regions than any case needs."""
         self._copies += copies
-        if self._copies > MAX_COPIES:
-            message = f"the program has more than {MAX_COPIES} statements and regions here"
-            raise self._source.error(message, *path)
+        if self._copies > spec.MAX_COPIES:
+            message = f"the program has more than {spec.MAX_COPIES} statements and regions here"
+            raise self.error(message, *path)
 
     def _statements(self, text: str, path: KeyPath) -> Iterator[Statement | Again]:
         """The statements of a text; a further call of a region reads as one."""
         visible = {name.replace("-", "_"): name for name in set().union(*self._scopes)}
-        for part, where in divided(text, self._source.at(*path)):
+        for part, where in divided(text, self.at(*path)):
             parsed = parse(part, where, visible)
             if isinstance(parsed, Statement):
                 yield parsed
@@ -134,12 +249,12 @@ class ProgramBuilder:
             name, arguments = visible[parsed.region], _call_arguments(parsed)
             yield self._with_all_arguments(Again(name, *arguments, gives, parsed.where))
 
-    def _region(self, model: RegionModel | DefineModel, path: KeyPath) -> Region:
-        called = isinstance(model, RegionModel)
+    def _region(self, model: RegionModel, path: KeyPath) -> Region:
+        called = isinstance(model, spec.RegionModel)
         key = "recompute" if called else "define"
-        text, where = getattr(model, key), self._source.at(*path, key)
+        text, where = getattr(model, key), self.at(*path, key)
         name = text.partition("(")[0]
-        self._source.identifier(name.replace("-", "_"), *path, key)
+        self.identifier(name.replace("-", "_"), *path, key)
         head = parse_head(text, where)
         takes, kwargs = (
             self._head_arguments(model, head, path) if head else self._takes(model, path)
@@ -156,7 +271,7 @@ class ProgramBuilder:
             body,
             model.granularity,
             model.preserve_rng,
-            self._source.at(*path),
+            self.at(*path),
             merge_adjacent=model.merge_adjacent,
             block=model.block,
             save=self._policy(model, body, path),
@@ -166,7 +281,7 @@ class ProgramBuilder:
             autocast=model.autocast or "",
             returned=self._returned(model, gives, path),
             written=frozenset({"preserve_rng", "merge_adjacent"} & model.model_fields_set),
-            round=isinstance(model, RegionModel) and model.round,
+            round=isinstance(model, spec.RegionModel) and model.round,
             option=model.option or "",
             contexts=model.contexts,
         )
@@ -175,8 +290,7 @@ class ProgramBuilder:
         return self._defined(region)
 
     def _refuse_unfit(self, region: Region, path: KeyPath) -> None:
-        """Refuse keys of a region that do not go together."""
-        nodes, error = tuple(flat(region.body)), self._source.error
+        nodes, error = tuple(flat(region.body)), self.error
         ops = {node.op for node in nodes if isinstance(node, Statement)}
         if "doubled_sin" in ops and not region.contexts:
             message = "doubled_sin needs a region with contexts"
@@ -195,7 +309,11 @@ class ProgramBuilder:
             raise error(message, *path, "round")
 
     def gives(
-        self, model: BlockModel | CaseModel, key: str, nodes: Sequence[Node], path: KeyPath
+        self,
+        model: spec.BlockModel | spec.CaseModel,
+        key: str,
+        nodes: Sequence[Node],
+        path: KeyPath,
     ) -> Tree:
         """What a region gives (`gives`) or a program puts out (`outputs`)."""
         if key in model.model_fields_set:
@@ -208,20 +326,20 @@ class ProgramBuilder:
             raise CaseError(message, where=last.where, hint=hint)
         return Ref(made[0], last.where)
 
-    def _returned(self, model: BlockModel | CallModel, gives: Tree, path: KeyPath) -> str:
+    def _returned(self, model: spec.BlockModel | spec.CallModel, gives: Tree, path: KeyPath) -> str:
         """The name for a call's return value as a whole; empty if there is none."""
-        name = model.returned if isinstance(model, RegionModel | CallModel) else ""
+        name = model.returned if isinstance(model, spec.RegionModel | spec.CallModel) else ""
         here = (*path, "returned")
         if not name:
             return ""
-        self._source.identifier(name, *here)
+        self.identifier(name, *here)
         if self._inside:
             hint = "it names an output of the program"
-            raise self._source.error("`returned` cannot stand inside a region", *here, hint=hint)
+            raise self.error("`returned` cannot stand inside a region", *here, hint=hint)
         if isinstance(gives, Ref | Literal):
             hint = "`gives` names it already" if isinstance(gives, Ref) else ""
-            raise self._source.error(f"{name!r} is neither a tuple nor a dict", *here, hint=hint)
-        self.names.returned_at[self._source.at(*path)] = self._source.at(*here)
+            raise self.error(f"{name!r} is neither a tuple nor a dict", *here, hint=hint)
+        self.names.returned_at[self.at(*path)] = self.at(*here)
         return name
 
     def _defined(self, region: Region) -> Region:
@@ -230,7 +348,9 @@ class ProgramBuilder:
         self._scopes[-1].add(region.name)
         return region
 
-    def _policy(self, model: BlockModel, body: Sequence[Node], path: KeyPath) -> tuple[str, ...]:
+    def _policy(
+        self, model: spec.BlockModel, body: Sequence[Node], path: KeyPath
+    ) -> tuple[str, ...]:
         """The policy: operations, or names that statements of the body make."""
         statements = [node for node in flat(body) if isinstance(node, Statement)]
         made = {name for statement in statements for name in statement.targets}
@@ -238,27 +358,26 @@ class ProgramBuilder:
         for i, word in enumerate(model.save):
             if word in made and word in OPERATIONS:
                 message = f"{word!r} is an operation and a name of the body"
-                raise self._source.error(message, *path, "save", i)
+                raise self.error(message, *path, "save", i)
             message = f"{word!r} is neither an operation of the body nor a name that it makes"
-            self._source.refuse_other(word, made | used, message, *path, "save", i)
+            self.refuse_other(word, made | used, message, *path, "save", i)
         return tuple(model.save)
 
-    def _sequence(self, model: SequenceModel, path: KeyPath) -> Iterator[Region]:
-        """The segments of a sequence, each a region of its own."""
-        where = self._source.at(*path)
-        handed = Ref(model.takes, self._source.at(*path, "takes"))
+    def _sequence(self, model: spec.SequenceModel, path: KeyPath) -> Iterator[Region]:
+        where = self.at(*path)
+        handed = Ref(model.takes, self.at(*path, "takes"))
         layers = tuple(self._layers(model, (*path, "layers")))
         count = self._number(model.segments, *path, "segments")
         if count > len(layers) and not self._may_raise:
             message = f"{len(layers)} layer(s) cannot make {count} segments"
             hint = "a case that expects this error names it under `error`"
-            raise self._source.error(message, *path, "segments", hint=hint)
-        self.names.named_at[where] = self._source.at(*path, "sequence")
+            raise self.error(message, *path, "segments", hint=hint)
+        self.names.named_at[where] = self.at(*path, "sequence")
         size = max(1, len(layers) // count)
         for number in range(1, min(count, len(layers)) + 1):
             part = layers[(number - 1) * size : None if number == count else number * size]
             name = f"{model.sequence}{number}"
-            self._source.identifier(name.replace("-", "_"), *path, "sequence")
+            self.identifier(name.replace("-", "_"), *path, "sequence")
             yield self._defined(
                 Region(
                     name,
@@ -273,7 +392,7 @@ class ProgramBuilder:
                 )
             )
 
-    def _layers(self, model: SequenceModel, path: KeyPath) -> Iterator[tuple[Statement, ...]]:
+    def _layers(self, model: spec.SequenceModel, path: KeyPath) -> Iterator[tuple[Statement, ...]]:
         for i, written in enumerate(model.layers):
             if isinstance(written, list):
                 yield self._layer(written, (*path, i))
@@ -287,33 +406,29 @@ class ProgramBuilder:
         return tuple(
             parsed
             for i, text in enumerate(texts)
-            for part, where in divided(text, self._source.at(*path, i))
+            for part, where in divided(text, self.at(*path, i))
             if isinstance(parsed := parse(part, where), Statement)
         )
 
-    def _call(self, model: CallModel, path: KeyPath) -> Again:
+    def _call(self, model: spec.CallModel, path: KeyPath) -> Again:
         visible = set().union(*self._scopes)
         message = f"no region {model.call!r} before this call"
-        self._source.refuse_other(model.call, visible, message, *path, "call")
+        self.refuse_other(model.call, visible, message, *path, "call")
         takes, kwargs = self._takes(model, path)
         gives = self._tree(model.gives, (*path, "gives"))
-        where = self._source.at(*path)
+        where = self.at(*path)
         returned = self._returned(model, gives, path)
         return self._with_all_arguments(Again(model.call, takes, kwargs, gives, where, returned))
 
-    def _head_arguments(
-        self, model: RegionModel | DefineModel, head: RegionCall, path: KeyPath
-    ) -> Arguments:
+    def _head_arguments(self, model: RegionModel, head: RegionCall, path: KeyPath) -> Arguments:
         """The arguments of a region whose head is a call, `block(x)`."""
         for key in ("takes", "kwargs"):
             if key in model.model_fields_set:
-                message = (
-                    f"arguments of {head.region!r} are given in brackets and again under {key!r}"
-                )
-                hint = "write it in one place"
-                raise self._source.error(message, *path, key, hint=hint, key=True)
+                again = f"are given in brackets and again under {key!r}"
+                message, hint = f"arguments of {head.region!r} {again}", "write it in one place"
+                raise self.error(message, *path, key, hint=hint, key=True)
         for word in head.kwargs:
-            self._source.identifier(word, *path)
+            self.identifier(word, *path)
         return _call_arguments(head)
 
     def _with_all_arguments(self, call: Again) -> Again:
@@ -325,13 +440,13 @@ class ProgramBuilder:
             raise CaseError(f"region {call.region!r} takes {wanted}", where=call.where)
         return call
 
-    def _takes(self, model: BlockModel | CallModel, path: KeyPath) -> Arguments:
+    def _takes(self, model: spec.BlockModel | spec.CallModel, path: KeyPath) -> Arguments:
         def argument(raw: object, *here: object) -> Tree:
             tree = self._tree(raw, here)
             if isinstance(tree, Literal):
                 hint = "declare it among the inputs: `scale: {value: 2}`"
                 message = f"found {tree.value!r}, expected a name"
-                raise self._source.error(message, *here, hint=hint)
+                raise self.error(message, *here, hint=hint)
             return tree
 
         if isinstance(model.takes, list):
@@ -339,14 +454,14 @@ class ProgramBuilder:
         else:
             takes = (argument(model.takes, *path, "takes"),)
         for key in model.kwargs:
-            self._source.identifier(key, *path, "kwargs", key, key=True)
+            self.identifier(key, *path, "kwargs", key, key=True)
         given = model.kwargs.items()
         return takes, {key: argument(raw, *path, "kwargs", key) for key, raw in given}
 
     def _tree(self, raw: object, path: KeyPath) -> Tree:
         if isinstance(raw, str):
-            self._source.identifier(raw, *path)
-            return Ref(raw, self._source.at(*path))
+            self.identifier(raw, *path)
+            return Ref(raw, self.at(*path))
         if raw is None or (isinstance(raw, bool | int | float) and is_finite(raw)):
             return Literal(raw)
         if isinstance(raw, list):
@@ -354,7 +469,7 @@ class ProgramBuilder:
         if isinstance(raw, dict):
             return {str(k): self._tree(part, (*path, k)) for k, part in raw.items()}
         message = f"found {described(raw)}, expected a name, a list or a mapping"
-        raise self._source.error(message, *path)
+        raise self.error(message, *path)
 
 
 def _size(nodes: Iterable[Node]) -> int:

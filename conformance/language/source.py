@@ -76,18 +76,15 @@ def explain(error: ValidationError, raw: object, source: Source) -> CaseError:
         return source.error(f"key {loc[-1]!r} is missing", *path)
     words = re.findall(r"'([^']+)'", str(context.get("expected", "")))
     hint = nearest(str(value), words) if kind == "literal_error" else ""
-    rule = first["msg"].removeprefix("Input should be ")
-    rule = {"model_type": "a mapping", "dict_type": "a mapping", "list_type": "a list"}.get(
-        kind, rule
-    )
+    plain = {"model_type": "a mapping", "dict_type": "a mapping", "list_type": "a list"}
+    rule = plain.get(kind, first["msg"].removeprefix("Input should be "))
     joined = ": " if rule == first["msg"] else ", expected "
     said = f"found {described(value)}{joined}{rule}"
     return source.error(said, *path, hint=hint, key=loc[-1:] == ("[key]",))
 
 
 def _path(loc: Sequence[int | str], raw: object) -> tuple[object, ...]:
-    """An error's location as a path of the file, without pydantic's own words: which member of a union
-    it tried."""
+    """An error's location as a path of the file, without pydantic's words for members of unions."""
     path: list[object] = []
     here: Any = raw
     for part in loc:

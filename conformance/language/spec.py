@@ -30,6 +30,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 RegionName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\$i)*$")]
 #: A region's name, or its name and what it takes, `block(x, mask=m)`.
 RegionHead = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9_-]|\$i)*(\(.*\))?$")]
+CaseName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
 AxisRef = Annotated[str, Field(pattern=r"^\$[A-Za-z_]", description="The value of an axis.")]
 #: More copies, elements or cases than any case needs; a slip of the keyboard must not fill the memory.
 MAX_COPIES = 5_000
@@ -137,13 +138,10 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+_Statements = Annotated[list[Statement], Field(min_length=1)]
 #: Statements as a list, or as one text.
 Layer = Annotated[
-    list[Statement],
-    Field(min_length=1),
-    BeforeValidator(
-        _as_list, json_schema_input_type=Annotated[list[Statement], Field(min_length=1)] | Statement
-    ),
+    _Statements, BeforeValidator(_as_list, json_schema_input_type=_Statements | Statement)
 ]
 
 Returned = Annotated[
@@ -288,14 +286,9 @@ NodeModel = Annotated[
     ],
     _tagged("recompute", "recompute", "repeat", "call", "define", "sequence", bare="statement"),
 ]
+_Nodes = Annotated[list[NodeModel], Field(min_length=1)]
 #: What a region, a repetition or a program does: nodes as a list, or statements as one text.
-Body = Annotated[
-    list[NodeModel],
-    Field(min_length=1),
-    BeforeValidator(
-        _as_list, json_schema_input_type=Annotated[list[NodeModel], Field(min_length=1)] | Statement
-    ),
-]
+Body = Annotated[_Nodes, BeforeValidator(_as_list, json_schema_input_type=_Nodes | Statement)]
 
 
 class GradientsModel(Model):
@@ -420,26 +413,16 @@ class FollowsModel(Model):
     values: list[Scalar | list[Scalar]] = Field(min_length=1)
 
 
-def _mapped(value: Any) -> Any:
-    """A section as a mapping. What it names of the file's `tensors` is written into it by now."""
-    return value
+def _section(by_name: Any) -> BeforeValidator:
+    """A section: tensors by name, or names of the file's `tensors` and tensors by name in a list. What
+    it names is written into it before it is validated."""
+    return BeforeValidator(lambda value: value, by_name | str | list[str | by_name])
 
 
-#: A section: tensors by name, or names of the file's `tensors` and tensors by name in a list.
-Inputs = Annotated[
-    dict[str, InputModel],
-    BeforeValidator(
-        _mapped,
-        json_schema_input_type=dict[str, InputModel] | str | list[str | dict[str, InputModel]],
-    ),
-]
-Arrays = Annotated[
-    dict[str, ArrayModel],
-    BeforeValidator(
-        _mapped,
-        json_schema_input_type=dict[str, ArrayModel] | str | list[str | dict[str, ArrayModel]],
-    ),
-]
+_Inputs = dict[str, InputModel]
+_Arrays = dict[str, ArrayModel]
+Inputs = Annotated[_Inputs, _section(_Inputs)]
+Arrays = Annotated[_Arrays, _section(_Arrays)]
 
 
 class CaseModel(Model):
@@ -519,12 +502,10 @@ class CaseModel(Model):
 class CaseFileModel(Model):
     """A case file: one family of cases."""
 
-    family: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
+    family: CaseName
     tensors: dict[str, InputModel] = {}
     """Tensors and values that cases of the file start from, by name."""
-    cases: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")], CaseModel] = Field(
-        min_length=1
-    )
+    cases: dict[CaseName, CaseModel] = Field(min_length=1)
 
 
 for _model in (RegionModel, DefineModel, RepeatModel, CaseModel, CaseFileModel):

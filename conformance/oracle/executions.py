@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from conformance.language.operations import RANDOM
+from conformance.language.operations import COSTLY, RANDOM
 from conformance.model.case import Case, Position, Region, flat
 from conformance.model.observation import Allowed, Phase
-from conformance.oracle.assumptions import COSTLY, Assumption, assumptions, region_words
-from conformance.oracle.dataflow import Call, Dataflow, Key, Step, walk
+from conformance.oracle.dataflow import Assumption, Call, Dataflow, Key, Step, assumptions, walk
 
 # -- whole -----------------------------------------------------------------------------------------
 
@@ -117,13 +116,7 @@ def stop_point(call: Call, assumption: Assumption) -> int | None:
 # residual, or another statement that runs again, reads what it made.
 
 #: The whole program as a region without a name, for a variant that reruns it as one (`program`).
-PROGRAM = Region(
-    *("", (), {}, (), (), "function"),
-    preserve_rng=False,
-    merge_adjacent=False,
-    block="callable",
-    where=Position("", 0, 0),
-)
+PROGRAM = Region("", (), {}, (), (), "function", False, Position("", 0, 0))
 
 
 @dataclass(frozen=True)
@@ -191,13 +184,10 @@ def units(dataflow: Dataflow, items: Iterable[Step | Call]) -> list[Unit]:
 
 def _solved(assumption: Assumption, unit: Unit) -> list[Unit]:
     """A unit and those inside it, with `reads`, `reruns` and `kept_results` computed."""
-    direct: list[Step] = []
+    as_one = not assumption.regions.isdisjoint(("flat", "program"))
+    direct = [s for call in unit.calls for s in call.steps if as_one or s.call is call]
     inner: list[Unit] = []
-    for call in unit.calls:
-        if not assumption.regions.isdisjoint(("flat", "program")):
-            direct += call.steps
-            continue
-        direct += [item for item in call.body if isinstance(item, Step)]
+    for call in () if as_one else unit.calls:
         for below in units(assumption.dataflow, call.body):
             inner += _solved(assumption, below)
     available = _available(assumption, unit, direct)
@@ -261,25 +251,17 @@ def _made_anew(assumption: Assumption, solved: list[Unit]) -> list[Unit]:
     """The units for a variant that says `anew` or `operations`: a region's results (with `operations`,
     only those of regions of one operation) are not kept for gradients outside of it, but computed
     again from what is kept."""
-    made: Mapping[int, Step] = {
-        n: step
-        for unit in solved
-        for step in unit.steps
-        if "anew" in assumption.regions or _is_operation(step)
-        for n in step.results
-    }
-    available = {n for u in solved for step in u.steps if step.kept for n in step.results}
+    anew = "anew" in assumption.regions
+    inside = [step for unit in solved for step in unit.steps]
+    made = {n: step for step in inside if anew or _is_operation(step) for n in step.results}
+    available = {n for step in inside if step.kept for n in step.results}
     available |= assumption.dataflow.passed if "passed" in assumption.regions else frozenset()
-    cheap = {
-        n: step
-        for step in assumption.dataflow.steps
-        for n in step.results
-        if assumption.through and step.call is None and step.statement.op not in COSTLY
-    }
+    outside = [step for step in assumption.dataflow.steps if step.call is None]
+    through = outside if assumption.through else []
+    cheap = {n: s for s in through if s.statement.op not in COSTLY for n in s.results}
     wanted = [n for unit in solved for n in unit.reads]
-    for step in assumption.dataflow.steps:
-        if step in assumption.differentiated and step.call is None:
-            wanted += assumption.read(step)
+    for step in assumption.differentiated.intersection(outside):
+        wanted += assumption.read(step)
     rerun: set[Step] = set()
     while wanted:
         number = wanted.pop()
@@ -315,16 +297,9 @@ _REASONS = {
 }
 
 
-def executions(
-    case: Case, dataflow: Dataflow, discipline: str, declared: Mapping[str, str]
-) -> dict[tuple[str, str, Phase], Allowed]:
-    """The allowed counts over the whole procedure, by (region, statement's label, phase); the label is
-    empty for the region itself. `declared` is what the variant declares of residuals, see `expect`."""
-    return _Counts(case, dataflow, discipline, declared).allowed()
-
-
-class _Counts:
-    """The allowed counts of a case under one discipline."""
+class Executions:
+    """The executions of a case under one discipline. `declared` is what the variant declares of
+    residuals, see `expect`."""
 
     def __init__(
         self, case: Case, dataflow: Dataflow, discipline: str, declared: Mapping[str, str]
@@ -343,6 +318,8 @@ class _Counts:
         self.nested = {step.key for step in dataflow.steps if len(step.chain) > 1}
 
     def allowed(self) -> dict[tuple[str, str, Phase], Allowed]:
+        """The allowed counts over the whole procedure, by (region, statement's label, phase); the label
+        is empty for the region itself."""
         allowed: dict[tuple[str, str, Phase], Allowed] = {}
         needed = needed_executions(self.dataflow) if self.least else self.once
         for key in self.once:
@@ -372,22 +349,16 @@ class _Counts:
         ):
             counted = rule(assumed)
             if kind == "per_output":
-                second = self._of_second_loss(assumed)
-                counted = counted + rule(second)
+                active, ends = self.dataflow.active(self.case.wrt), (self.dataflow.second_loss,)
+                taken = self.dataflow.differentiated(active, ends)
+                counted = counted + rule(replace(assumed, differentiated=taken))
                 if self.least:  # one backward program may serve all outputs
-                    steps = assumed.differentiated | second.differentiated
-                    both = rule(replace(assumed, differentiated=steps))
+                    both = rule(replace(assumed, differentiated=assumed.differentiated | taken))
                     for key, count in both.items():
                         seen[key].setdefault(2 * count)
             for key in seen:
                 seen[key].setdefault(counted[key])
         return {key: tuple(counts) for key, counts in seen.items()}
-
-    def _of_second_loss(self, assumed: Assumption) -> Assumption:
-        """The assumption, for the backward pass that starts at the second loss."""
-        active = self.dataflow.active(self.case.wrt)
-        ends = (self.dataflow.second_loss,)
-        return replace(assumed, differentiated=self.dataflow.differentiated(active, ends))
 
     def _rerun(self, key: Key, counts: tuple[int, ...]) -> Allowed:
         procedure = self.case.procedure
@@ -409,7 +380,7 @@ class _Counts:
         """The counts, and those that a compiler adds if the variant says `cheap`: it may run cheap
         operations again, once for each execution in forward. Under `whole`, each rerun of a compiled
         region has a backward graph of its own, which may do so."""
-        words = region_words(self.declared)
+        words = self.declared.get("region", "").split()
         if "cheap" not in words:
             return allowed
         start, may, reason = max(allowed.counts) + 1, key in self.cheap, "cheap"
@@ -422,8 +393,7 @@ class _Counts:
 
 
 def needed_executions(dataflow: Dataflow) -> Counter[Key]:
-    """How often each statement and region runs in forward, counting only what the outputs or the loss
-    depend on."""
+    """How often each runs in forward, counting only what the outputs or the loss depend on."""
     wanted = set(dataflow.outputs) | ({dataflow.loss} - {None})
     needed: Counter[Key] = Counter()
     entered: set[Call] = set()

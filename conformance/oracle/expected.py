@@ -4,32 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from conformance.language.operations import RANDOM
-from conformance.model.case import Case, Region, Statement, walk
-from conformance.model.observation import (
-    Allowed,
-    Array,
-    Expected,
-    ExpectedMemory,
-    Leaf,
-    Phase,
-    RandomSample,
-    Tree,
-)
+from conformance.model.case import Case, Statement, walk
+from conformance.model.observation import Array, Expected, Leaf, Phase, RandomSample, Tree
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Dataflow
-from conformance.oracle.executions import executions
-from conformance.oracle.interpreter import (
-    Interpreter,
-    ProgramValue,
-    RandomSamples,
-    make_inputs,
-    tensor_named,
-)
+from conformance.oracle.executions import Executions
+from conformance.oracle.interpreter import Drawn, Interpreter, ProgramValue, make_inputs, tensor_of
 from conformance.oracle.memory import expected_memory
 
 
@@ -55,48 +40,35 @@ def expect(
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
-    evaluated = evaluation(case, samples)
+    evaluated = _evaluated(case, samples)
+    anew = [node for r in case.regions() if not r.preserve_rng for node in walk(r.body)]
     unknown: tuple[str, ...] = ()
     if samples is None and case.uses(RANDOM):
         unknown = ("outputs", "losses", "parameters", "state", "gradients", "again")
-    elif any(not region.preserve_rng and _draws(region) for region in case.regions()):
+    elif any(isinstance(node, Statement) and node.op in RANDOM for node in anew):
         unknown = ("parameters", "gradients", "again")
         if case.procedure.kind == "train":
             unknown += ("outputs", "losses")
-    counts, memory = evaluated.counts(discipline, residuals)
-    return replace(
-        evaluated.values, executions=counts, memory=memory, **dict.fromkeys(unknown, None)
-    )
-
-
-def _draws(region: Region) -> bool:
-    """Whether a region draws random numbers, itself or in a region inside."""
-    return any(isinstance(node, Statement) and node.op in RANDOM for node in walk(region.body))
-
-
-_Counts = tuple[Mapping[tuple[str, str, Phase], Allowed], ExpectedMemory | None]
+    key = (discipline, frozenset(residuals.items()))
+    if key not in evaluated.found:
+        memory = None
+        if case.procedure.kind != "inference":  # where no gradients are taken there are no bytes
+            memory = expected_memory(case, evaluated.dataflow, residuals)
+        counts = Executions(case, evaluated.dataflow, discipline, residuals).allowed()
+        evaluated.found[key] = replace(evaluated.values, executions=counts, memory=memory)
+    nothing: Any = dict.fromkeys(unknown)
+    return replace(evaluated.found[key], **nothing)
 
 
 @dataclass
 class _Evaluation:
     """A case evaluated: the dataflow of its first forward pass, and the results of its procedure as
-    `values`, without executions and bytes. Counts are cached by discipline and residuals."""
+    `values`, without executions and bytes; `found` has those, too, by discipline and residuals."""
 
     case: Case
     dataflow: Dataflow
     values: Expected
-    _counts: dict[tuple[str, frozenset[tuple[str, str]]], _Counts] = field(default_factory=dict)
-
-    def counts(self, discipline: str, residuals: Mapping[str, str]) -> _Counts:
-        """Allowed executions and bytes; no bytes where no gradients are taken."""
-        key = (discipline, frozenset(residuals.items()))
-        if key not in self._counts:
-            memory = None
-            counts = executions(self.case, self.dataflow, discipline, residuals)
-            if self.case.procedure.kind != "inference":
-                memory = expected_memory(self.case, self.dataflow, residuals)
-            self._counts[key] = counts, memory
-        return self._counts[key]
+    found: dict[tuple[str, frozenset[tuple[str, str]]], Expected] = field(default_factory=dict)
 
 
 _Gradients = list[tape.Tensor | None]
@@ -105,17 +77,21 @@ _Gradients = list[tape.Tensor | None]
 _latest: list[_Evaluation] = []
 
 
-def evaluation(case: Case, samples: Sequence[RandomSample] | None) -> _Evaluation:
+def _evaluated(case: Case, samples: Sequence[RandomSample] | None) -> _Evaluation:
     """A case evaluated, with the random samples of a run, or with the tape's own if there are none."""
     with tape.quiet():
         if samples is not None:
-            return _evaluate(case, RandomSamples(samples))
+            drawn: dict[tuple[str, str], list[Array]] = {}
+            for sample in samples:
+                if sample.phase == "forward":
+                    drawn.setdefault((sample.region, sample.statement), []).append(sample.array)
+            return _evaluate(case, drawn)
         if not _latest or _latest[0].case is not case:
             _latest[:] = [_evaluate(case, None)]
         return _latest[0]
 
 
-def _evaluate(case: Case, samples: RandomSamples | None) -> _Evaluation:
+def _evaluate(case: Case, samples: Drawn | None) -> _Evaluation:
     """Run the procedure of a case on the tape; without samples it draws its own random numbers."""
     kind = case.procedure.kind
     values = make_inputs(case)
@@ -144,8 +120,8 @@ def _evaluate(case: Case, samples: RandomSamples | None) -> _Evaluation:
         losses=tuple(losses),
         gradients=gradients,
         again=again,
-        parameters={p.name: tensor_named(p.name, values).data for p in trained},
-        state={s.name: tensor_named(s.name, values).data for s in case.state},
+        parameters={p.name: tensor_of(p.name, values).data for p in trained},
+        state={s.name: tensor_of(s.name, values).data for s in case.state},
         executions={},
         memory=None,
         error=None,
@@ -158,7 +134,7 @@ def _gradients(
 ) -> tuple[_Gradients, _Gradients]:
     """The gradients of a loss with respect to `case.wrt`, and those of a second backward pass: of the
     `other` loss, of the same again, or of the sum of all first gradients."""
-    wrt = [tensor_named(name, values) for name in case.wrt]
+    wrt = [tensor_of(name, values) for name in case.wrt]
     order = case.procedure.order
     first = tape.gradient(loss, wrt, create_graph=order > 1)
     if order > 1:
@@ -171,8 +147,7 @@ def _gradients(
 
 
 def _descend(case: Case, values: dict[str, ProgramValue], loss: tape.Tensor) -> None:
-    """A step of SGD on the parameters that require a gradient."""
-    trained = {p.name: tensor_named(p.name, values) for p in case.parameters if p.gradient}
+    trained = {p.name: tensor_of(p.name, values) for p in case.parameters if p.gradient}
     slopes = tape.gradient(loss, trained.values())
     for (name, tensor), slope in zip(trained.items(), slopes, strict=True):
         values[name] = tape.descend(tensor, slope, case.procedure.learning_rate)
@@ -187,7 +162,6 @@ def _by_name(case: Case, gradients: _Gradients) -> dict[str, Array | None]:
 
 
 def _leaves(value: ProgramValue) -> Tree:
-    """An output with its tensors as `Leaf`."""
     if isinstance(value, tape.Tensor):
         return Leaf(np.array(value.data), value.dtype)
     if isinstance(value, tuple):

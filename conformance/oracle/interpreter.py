@@ -7,7 +7,7 @@ emitted, before any framework is started.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +30,8 @@ from conformance.model.case import (
     Value,
     flat,
 )
-from conformance.model.observation import RandomSample
 from conformance.oracle import tape
-from conformance.oracle.dataflow import Call, Dataflow, Step, TensorInfo
+from conformance.oracle.dataflow import Call, Dataflow, Key, Step, TensorInfo
 from conformance.oracle.tape import Elements, Tensor
 from conformance.paths import find_paths
 
@@ -46,6 +45,9 @@ ProgramValue = (
 )
 #: Operations whose purpose is to raise.
 _RAISING = ("raise_if", "raise_in_rerun")
+#: What a framework's random operations gave in its forward pass, by region and label, for the reference
+#: to use in place of its own. What is used is taken out.
+Drawn = Mapping[Key, list[Elements]]
 #: What an operation of the tape returns; a bool for `asks_gradient`.
 Results = Tensor | tuple[Tensor, ...] | bool
 
@@ -84,31 +86,6 @@ def _fill(array: Array, rng: np.random.Generator) -> Elements:
     return rng.integers(int(numbers[0]), int(numbers[1]), shape)
 
 
-class RandomSamples:
-    """The tensors that a framework's random operations gave in its forward pass, for the reference to
-    use in place of its own."""
-
-    def __init__(self, samples: Sequence[RandomSample]) -> None:
-        self._waiting: dict[tuple[str, str], list[Elements]] = {}
-        for draw in samples:
-            if draw.phase == "forward":
-                self._waiting.setdefault((draw.region, draw.statement), []).append(draw.array)
-
-    def take(self, region: str, label: str, shape: tuple[int, ...]) -> Elements:
-        """The next result of a statement of a region (empty outside of regions).
-
-        Raises `ValueError` where the framework drew fewer, or a tensor of another shape.
-        """
-        waiting = self._waiting.get((region, label), [])
-        place = f"{label!r} of region {region!r}" if region else repr(label)
-        if not waiting:
-            raise ValueError(f"no draw is left for statement {place}")
-        array = np.asarray(waiting.pop(0))
-        if array.shape != shape:
-            raise ValueError(f"the draw of {place} has shape {array.shape}, should be {shape}")
-        return array
-
-
 class Interpreter:
     """One forward pass of a case on the tape, every region called directly.
 
@@ -117,7 +94,7 @@ class Interpreter:
     backward pass differentiates (`None` where there is none).
     """
 
-    def __init__(self, case: Case, samples: RandomSamples | None) -> None:
+    def __init__(self, case: Case, samples: Drawn | None) -> None:
         self.case, self.samples = case, samples
         self.regions = {region.name: region for region in case.regions()}
         self.dataflow = Dataflow()
@@ -146,11 +123,10 @@ class Interpreter:
         """The scalar that is differentiated, and the number of the tensor that is summed to it."""
         if loss is None:
             return None, None
-        tensor = tensor_named(loss.name, names)
+        tensor = tensor_of(loss.name, names)
         number = self._number_of[tensor]
-        if loss.reduction == "none":
-            return tensor, number
-        return tape.sum(tensor) if loss.reduction == "sum" else tape.mean(tensor), number
+        reduce = {"sum": tape.sum, "mean": tape.mean}.get(loss.reduction)
+        return reduce(tensor) if reduce else tensor, number
 
     def _add(self, tensor: Tensor, step: Step | None) -> int:
         """The number of a new tensor, which `step` made."""
@@ -188,7 +164,6 @@ class Interpreter:
             names[node.returned] = result
 
     def _numbers(self, tree: object) -> tuple[int, ...]:
-        """The numbers of the tensors in nested containers."""
         return tuple(self._number_of[t] for t in tape.tensors_in(tree))
 
     def _statement(
@@ -215,21 +190,26 @@ class Interpreter:
             return True
         if statement.op in RANDOM and self.samples is not None:
             return self._sampled(step, self.samples, arguments[0] if arguments else None)
-        function: Callable[..., Results] = getattr(tape, statement.op)
         if statement.op == "uniform_from":
             arguments = [self._inputs[name] for name in statement.names()]
-        result = function(*arguments, **statement.options)
+        result: Results = getattr(tape, statement.op)(*arguments, **statement.options)
         if any(result is argument for argument in arguments):
             raise AssertionError(f"{statement.op} gave its argument back")
         return result
 
-    def _sampled(self, step: Step, samples: RandomSamples, x: ProgramValue) -> Tensor:
+    def _sampled(self, step: Step, samples: Drawn, x: ProgramValue) -> Tensor:
         """The result of a random statement from the framework's samples; `x` is its tensor argument, if
-        any."""
+        any. Raises `ValueError` where the framework drew fewer, or a tensor of another shape."""
         op, options = step.statement.op, step.statement.options
         shape = x.shape if isinstance(x, Tensor) else options.get("shape", ())
         assert isinstance(shape, tuple)
-        sample = samples.take(*step.key, shape)
+        (region, label), waiting = step.key, samples.get(step.key, [])
+        place = f"{label!r} of region {region!r}" if region else repr(label)
+        if not waiting:
+            raise ValueError(f"no draw is left for statement {place}")
+        sample = np.asarray(waiting.pop(0))
+        if sample.shape != shape:
+            raise ValueError(f"the draw of {place} has shape {sample.shape}, should be {shape}")
         if not isinstance(x, Tensor):
             return tape.tensor(sample)
         if op == "rrelu":
@@ -239,7 +219,7 @@ class Interpreter:
         return tape.masked(x, sample != 0, p)
 
 
-def tensor_named(name: str, names: Mapping[str, ProgramValue]) -> Tensor:
+def tensor_of(name: str, names: Mapping[str, ProgramValue]) -> Tensor:
     """The tensor of that name, which must be one."""
     value = names[name]
     assert isinstance(value, Tensor), f"{name} is no tensor"

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
-from conformance.language.operations import RANDOM
+from conformance.language.operations import COSTLY, RANDOM
 from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
-from conformance.oracle.assumptions import COSTLY, Assumption, assumptions
-from conformance.oracle.dataflow import Call, Dataflow, Step
+from conformance.oracle.dataflow import Assumption, Call, Dataflow, Step, assumptions
 from conformance.oracle.executions import Unit, minimal_units
 
 #: Bytes by what is kept: a tensor by its number, the mask of a step, or the factor of its gradient.
@@ -39,15 +38,18 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
     for assumed in assumptions(case, dataflow, declared, alternatives=True):
         alive = dataflow.differentiated(assumed.active, (*dataflow.outputs, dataflow.loss))
         units = minimal_units(assumed)
-        for views, wide in _layouts(assumed):
-            way = _Way(assumed, alive, views, wide)
+        # Without a reshaped tensor, or without a mask, ways to lay them out differ in nothing.
+        views = any(step.statement.op in VIEWS for step in dataflow.steps)
+        masks = any("mask" in assumed.residuals(step) for step in dataflow.steps)
+        for view, wide in itertools.product((True, False)[not views :], (False, True)[: 1 + masks]):
+            way = _Way(assumed, alive, view, wide)
             before = way.plain()
             least, most = way.recomputed(units)
             spared = way.spared() if "cheap" in assumed.regions else before
             plain += [before, spared]
             recomputed += [least, most]
             drops.append(min(before, spared) - most)
-            if not (views or wide):
+            if not (view or wide):
                 pairs.append(
                     (_Backward(way).peak(dataflow.steps), _Backward(way).peak(dataflow.body))
                 )
@@ -60,14 +62,6 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
         states=sum(map(_random_states, dataflow.calls)),
     )
-
-
-def _layouts(assumed: Assumption) -> Iterable[tuple[bool, bool]]:
-    """The ways to lay out what is kept, as (views, wide) of a `_Way`, those left out that differ in
-    nothing: without a reshaped tensor, or without a mask."""
-    views = any(step.statement.op in VIEWS for step in assumed.dataflow.steps)
-    masks = any("mask" in assumed.residuals(step) for step in assumed.dataflow.steps)
-    return itertools.product((True, False) if views else (False,), (False, True)[: 1 + masks])
 
 
 def _random_states(call: Call) -> int:
@@ -96,7 +90,6 @@ class _Way:
 
     @property
     def dataflow(self) -> Dataflow:
-        """The run that the assumption is about."""
         return self.assumed.dataflow
 
     @cached_property
@@ -124,7 +117,6 @@ class _Way:
         return {n: self.dataflow.tensors[n].nbytes for n in roots - self.free}
 
     def residuals(self, step: Step) -> _Kept:
-        """What is kept of the residuals of a step."""
         words: Iterable[str] = self.assumed.residuals(step)
         kept: _Kept = {step: self.mask(step)} if "mask" in words else {}
         if step.statement.op in _FACTORS and "factors" in self.assumed.regions:
@@ -207,7 +199,6 @@ class _Way:
 
 
 def _bytes(parts: Iterable[_Kept]) -> int:
-    """The bytes of all that is kept, each once."""
     return sum({key: size for kept in parts for key, size in kept.items()}.values())
 
 
@@ -239,7 +230,6 @@ class _Backward:
         return self.most
 
     def keep(self, items: Iterable[Step | Call]) -> None:
-        """Keep what statements and regions save, as they run forward."""
         for item in items:
             self.saved[item] = self.residuals(item)
             for key, size in self.saved[item].items():
@@ -267,7 +257,6 @@ class _Backward:
         return way.tensors((item.read.union(item.taken) - item.made) | item.kept)
 
     def back(self, items: Sequence[Step | Call]) -> None:
-        """Compute the gradients of statements and regions, the last first."""
         for item in reversed(items):
             if isinstance(item, Step):
                 self.differentiate(item)
@@ -288,12 +277,10 @@ class _Backward:
             self.flowing -= self.cotangents.pop(number, 0)
 
     def add_cotangents(self, numbers: Iterable[int]) -> None:
-        """Hold the gradients of tensors."""
         for number in numbers:
             if number not in self.cotangents:
                 self.cotangents[number] = self.dataflow.tensors[number].nbytes
                 self.flowing += self.cotangents[number]
 
     def note(self) -> None:
-        """Note the bytes that are held now."""
         self.most = max(self.most, self.outputs + self.kept + self.flowing)

@@ -265,7 +265,6 @@ def _record(
 
 
 def _unary(x: Tensor, data: Elements, slope: Slope, *saved: Tensor, dtype: str = "") -> Tensor:
-    """The result of an operation of one tensor."""
     return _record((x,), data, saved, slope, dtype=dtype)
 
 
@@ -729,15 +728,11 @@ def _crosswise(a: Tensor, b: Tensor) -> Chooses:
 def divide(a: Tensor | float, b: Tensor | float) -> Tensor:
     """`a / b`, broadcast."""
     a, b = _pair(a, b)
-
-    def saved(reach_a: bool, reach_b: bool) -> Saved:
-        return (a if reach_b else None, b)
-
     slopes = (
         lambda g, a, b: divide(g, b),
         lambda g, a, b: negative(divide(multiply(g, a), multiply(b, b))),
     )
-    return _record((a, b), a.data / b.data, saved, *slopes)
+    return _record((a, b), a.data / b.data, lambda _, reach_b: (a if reach_b else None, b), *slopes)
 
 
 @_operation
