@@ -51,6 +51,23 @@ TEXT = "family: sample\ncases:\n  # A comment that belongs to nobody." + "".join
         ("noise-anew", "Dropout inside, random state not preserved", _ANEW, _DROPS),
     )
 )
+#: A case with an axis, for the tests of registers.
+MINI = load_text(
+    """
+family: mini
+cases:
+  square:
+    title: A square
+    source: the test
+    why: It is small.
+    axes: {n: [1, 2]}
+    inputs: {x: {shape: [$n], full: 2.0}}
+    program: [{recompute: block, takes: x, gives: y, body: ["y = multiply(x, x)"]}]
+    outputs: y
+    gradients: {of: sum(y)}
+""",
+    "mini.yaml",
+)
 GRADIENT = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 UNIT = 1 << 20
 PASS = Verdict("value", Status.PASS, Level.MUST, "as it should be")

@@ -169,7 +169,7 @@ def test_a_case_counts_its_outcomes_and_can_be_filtered_by_them(tmp_path):
         a["id"]: a["data-outcomes"].split() for a in page.all("details") if "data-outcomes" in a
     }
     assert outcomes == {
-        "sample/block": ["right", "wrong", "not_run"],
+        "sample/block": ["right", "wrong", "not_offered"],
         "sample/noise": ["right", "raises"],
     }
     block = (folder / "index.html").read_text("utf-8").partition('id="sample/block"')[2]
@@ -328,7 +328,7 @@ def test_the_summary_says_first_how_each_framework_does(tmp_path):
     folder, _ = written(tmp_path, *realistic(tmp_path))
     text = (folder / "report.md").read_text("utf-8")
     assert text.index("| b 1.2.3 | one: right in 0 of 2 cases") < text.index("| variant |")
-    assert "| sample/block | ✓ | ✗ | ✗ | · |" in text
+    assert "| sample/block | ✓ | ✗ | ✗ | – |" in text
     assert "| Dropout keeps its mask | · not run |" in text
     assert "- ✗ **a**: the wrapper drops it (sample/block on a/two)" in text
 

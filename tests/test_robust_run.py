@@ -475,7 +475,7 @@ def test_what_times_out_once_and_then_ends_counts_as_it_ended(run, tmp_path):
     error = next(v for v in result.verdicts if v.check == "error")
     assert error.status == "pass"
     assert error.message == (
-        "the run came to its end (first no answer within 2 s; alone in a new process, it ran to its end)"
+        "ran to its end (first no answer within 2 s; this is of a second run, alone in a new process)"
     )
 
 

@@ -296,7 +296,7 @@ class Runner:
             if note or not isinstance(outcome, Crashed | TimedOut):
                 return outcome, note
             first = stopped(outcome, "").message
-            note = f"first {first}; alone in a new process, it ran to its end"
+            note = f"first {first}; this is of a second run, alone in a new process"
             self.pool.close()
 
     def close(self) -> None:

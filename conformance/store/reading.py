@@ -81,6 +81,7 @@ def read(path: Path) -> Results:
         uri = f"{path.absolute().as_uri()}?mode=ro{immutable}"
         with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=60)) as connection:
             check_kind(path, connection)
+            connection.execute("BEGIN")  # one state of the file, whatever is written meanwhile
             newest = connection.execute(
                 "SELECT id FROM run ORDER BY ended IS NULL, id DESC LIMIT 1"
             ).fetchone()
@@ -97,7 +98,7 @@ def translated(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         message = f"not a whole file of results: {error}"
         raise ResultsError(message, where=path, hint=_RUN_AGAIN) from error
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib.error) as error:
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError, zlib.error) as error:
         raise ResultsError(f"malformed: {error}", where=path, hint=_RUN_AGAIN) from error
 
 

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from conformance.words import printable
 
 #: The tables of a file of results, in SQL.
 TABLES = Path(__file__).with_name("schema.sql")
+#: How often it is tried to leave a single file behind, which nobody may be reading at that moment.
+_ATTEMPTS = 20
 #: Tables with rows of a pair.
 _OF_PAIR = ("verdict", "number", "content", "array_of_pair")
 
@@ -210,9 +213,12 @@ class Store:
 
     def close(self) -> None:
         """Let go of the file, which is then whole without the files that SQLite keeps beside it."""
-        with contextlib.suppress(sqlite3.Error):  # another process reads it, or the disk is full
-            if self._lock is not None:
-                self._connection.execute("PRAGMA journal_mode = DELETE")
+        for _ in range(_ATTEMPTS if self._lock is not None else 0):
+            with contextlib.suppress(sqlite3.Error):  # another process reads it, or the disk is full
+                mode = self._connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
+                if mode == "delete":
+                    break
+            time.sleep(0.1)
         self._connection.close()
         if self._lock is not None:
             os.close(self._lock)

@@ -8,7 +8,7 @@ CAUGHT_BY = ("gradient", "structure/two-outputs")
 
 
 def deaf(t):
-    return tape._record((t,), t.data, t.dtype, (), lambda gradient, wanted: (None,))
+    return tape._record((t,), t.data, (), lambda gradient: tape.multiply(gradient, 0.0))
 
 
 def checkpoint(function, **options):
