@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import sqlite3
@@ -11,6 +12,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +89,21 @@ def read(path: Path) -> Results:
             ).fetchone()
             if newest is None:
                 raise ResultsError("it holds no run", where=path, hint=_RUN_AGAIN)
-            return Reader(path, connection, newest[0]).results()
+            with _without_collecting():
+                return Reader(path, connection, newest[0]).results()
+
+
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Inside the `with`, garbage is not collected: nothing that is read becomes garbage, and each
+    collection would look through all of it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @contextlib.contextmanager
@@ -183,7 +199,8 @@ class Reader:
     def __init__(self, path: Path, connection: sqlite3.Connection, run: int) -> None:
         self._path, self._run = path, run
         self._cursor = connection.cursor()
-        connection.text_factory = lambda text: printable(text.decode("utf-8", "replace"))
+        # Most texts are one of a few: names of regions, phases, quantities.
+        connection.text_factory = lru_cache(65536)(_text)
         #: Rows that are equal make one verdict.
         self._verdicts: dict[tuple[Any, ...], Verdict] = {}
 
@@ -271,6 +288,10 @@ class Reader:
             known = None if reason is None else KnownNote(reason, url, cause)
             self._verdicts[row] = Verdict(*judged, decode(facts, tuple[Fact, ...]), known)
         return self._verdicts[row]
+
+
+def _text(stored: bytes) -> str:
+    return printable(stored.decode("utf-8", "replace"))
 
 
 def _run(text: str, numbers: Sequence[Sequence[Any]], arrays: Mapping[int, Array]) -> Run:

@@ -214,7 +214,9 @@ class Store:
     def close(self) -> None:
         """Let go of the file, which is then whole without the files that SQLite keeps beside it."""
         for _ in range(_ATTEMPTS if self._lock is not None else 0):
-            with contextlib.suppress(sqlite3.Error):  # another process reads it, or the disk is full
+            with contextlib.suppress(
+                sqlite3.Error
+            ):  # another process reads it, or the disk is full
                 mode = self._connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
                 if mode == "delete":
                     break
