@@ -252,7 +252,7 @@ class Suite:
             shard = self.selection.shard
             for case, variant in self._inexpressible:
                 if shard is None or (case.id, variant.id) in shard:
-                    self.judge(case, variant)
+                    self._result(case, variant)
         except WriteError as error:
             self._stop_unwritten(error)
         except ConformanceError as error:
@@ -292,24 +292,29 @@ class Suite:
     def judge(
         self, case: Case, variant: Variant
     ) -> tuple[Result, tuple[Triaged, ...], Path | None]:
-        """The result of a case on a variant, stored already or judged now, its verdicts triaged, and the
-        path of its program. Skips the item where nothing more can be written."""
+        """The result of a case on a variant, its verdicts triaged, and the path of its program. Skips
+        the item where nothing more can be written."""
         self.interrupts.check()
-        chosen = self._chosen[variant.adapter]
         try:
-            store = self._store(variant.adapter)
-            result: Result | None = None
-            if (case.id, variant.id) in self._stored[variant.adapter]:
-                stored = store.result((case.id, variant.id))
-                result = None if stored is None else noted(chosen.known, stored)
-            if result is None:
-                result = self._run(case, variant)
-            store.put(result)
+            result = self._result(case, variant)
         except WriteError as error:
             self._stop_unwritten(error)
             pytest.skip(error.message)
         program = self.selection.paths.reports / result.program if result.program else None
-        return result, triaged(chosen.known, result), program
+        return result, triaged(self._chosen[variant.adapter].known, result), program
+
+    def _result(self, case: Case, variant: Variant) -> Result:
+        """The result of a case on a variant, stored already, or judged now and then stored. One that is
+        stored is written again only if other deviations are known by now. Raises `WriteError`."""
+        store, pair = self._store(variant.adapter), (case.id, variant.id)
+        stored = store.result(pair) if pair in self._stored[variant.adapter] else None
+        if stored is None:
+            result = self._run(case, variant)
+        else:
+            result = noted(self._chosen[variant.adapter].known, stored)
+        if stored is None or result.verdicts != stored.verdicts:
+            store.put(result)
+        return result
 
     def _store(self, name: str) -> Store:
         """The store of an adapter; a process of xdist joins the run that was begun."""
@@ -392,7 +397,7 @@ class Suite:
         judged = len(results.results)
         interrupted = f"{cause} after {judged:,} of {judged + len(lacks):,} pairs" if cause else ""
         self._guarded(partial(store.finish, interrupted))
-        whole = not (interrupted or lacks or shard or self._selection_in_words())
+        whole = not (interrupted or lacks or shard or results.header.selection)
         if not shard and not interrupted:
             for part in self.selection.paths.reports.glob(f"{name}.*-of-*.db"):
                 part.unlink(missing_ok=True)

@@ -28,7 +28,7 @@ from conformance.words import printable
 #: The tables of a file of results, in SQL.
 TABLES = Path(__file__).with_name("schema.sql")
 #: How often it is tried to leave a single file behind, which nobody may be reading at that moment.
-_ATTEMPTS = 20
+_ATTEMPTS = 200
 #: Tables with rows of a pair.
 _OF_PAIR = ("verdict", "number", "content", "array_of_pair")
 
@@ -220,7 +220,7 @@ class Store:
                 mode = self._connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
                 if mode == "delete":
                     break
-            time.sleep(0.1)
+            time.sleep(0.01)
         self._connection.close()
         if self._lock is not None:
             os.close(self._lock)
