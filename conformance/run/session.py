@@ -248,7 +248,7 @@ class Suite:
                     raise
                 self._stores[name], self._stored[name] = store, begun.stored
                 if begun.message and reporter is not None:
-                    reporter.write_line(f"{name}: {begun.message}")
+                    reporter.write_line(f"{name}: {begun.message}", flush=True)
             shard = self.selection.shard
             for case, variant in self._inexpressible:
                 if shard is None or (case.id, variant.id) in shard:
