@@ -210,7 +210,7 @@ def test_known_lists_and_updates(conformance, run, tmp_path):
     file.write_text(file.read_text().replace("says: ''", "says: it is made to be"))
     done = run("--adapter", "mini", "--variant", "wrong", *folder)
     assert done.returncode == 2
-    assert "without a cause" in done.stderr
+    assert "without 'name'" in done.stderr
     file.write_text(file.read_text().replace("cause: ''", "cause: fault"))
     assert run("--adapter", "mini", "--variant", "wrong", *folder).returncode == 0
 
