@@ -82,7 +82,6 @@ def case_named(name: str, folder: Path) -> Case:
 
 
 def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
-    """The adapters of those names, or all where none is named."""
     if names:
         return tuple(find_adapter(name, folder) for name in names)
     return all_adapters(folder)
@@ -103,7 +102,6 @@ def in_report_order(runs: Iterable[Results], folder: Path) -> list[Results]:
 
 
 def titles_of_variants(folder: Path) -> dict[str, str]:
-    """What the variants of all adapters in a folder are, by their full ids."""
     return {v.id: v.model.title for adapter in all_adapters(folder) for v in adapter.variants}
 
 

@@ -55,7 +55,6 @@ _CODES: Mapping[int, Exit] = {
 
 
 def run(context: typer.Context) -> None:
-    """Run a session with the options on the command line, and exit with its status."""
     for name in (word.partition("=")[0] for word in context.args):
         if name in REMOVED:
             raise ConformanceError(f"the option {name} is gone; instead: {REMOVED[name]}")

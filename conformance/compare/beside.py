@@ -90,7 +90,6 @@ class SideBySide:
     versions: tuple[Measured, ...] = ()
 
     def changed(self, change: str) -> tuple[Row, ...]:
-        """The rows with this `change`."""
         return tuple(row for row in self.rows if row.change == change)
 
 
@@ -160,7 +159,6 @@ def run_by_run(runs: Mapping[str, Iterable[Results]]) -> SideBySide:
 
 
 def _seen(run: Results) -> dict[str, _Seen]:
-    """What is kept of results, by case and variant."""
     return {f"{r.case} on {r.variant}": (side_of(r), _numbers(r)) for r in run.results}
 
 

@@ -85,12 +85,10 @@ class Comparison:
 
     @property
     def disagreements(self) -> tuple[tuple[CrossVerdict, Disagreement], ...]:
-        """Every disagreement with the verdict it stands in."""
         return tuple((v, d) for v in self.verdicts for d in v.disagreements)
 
     @property
     def unexpected(self) -> tuple[CrossVerdict, ...]:
-        """The verdicts with a new disagreement."""
         return tuple(v for v in self.verdicts if v.new)
 
     @property

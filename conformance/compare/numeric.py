@@ -103,7 +103,6 @@ def largest_difference(a: Value, b: Value) -> float | None:
 
 
 def summary(value: Value) -> str:
-    """A value in a few words: shape and first elements."""
     if isinstance(value, Missing):
         return "missing"
     if isinstance(value, Unasked):

@@ -97,7 +97,6 @@ class _Compared:
 
     @property
     def observed(self) -> dict[str, Observation]:
-        """What was observed of those that are present."""
         return {v: r.observation for v, r in self.present.items() if r.observation is not None}
 
     def among(self, variants: Collection[str], absent: Mapping[str, str]) -> Self:
@@ -149,7 +148,6 @@ class _Compared:
     def told(
         self, subject: str, status: Agreement, message: str, groups: tuple[Group, ...] = ()
     ) -> CrossVerdict:
-        """A verdict without disagreements."""
         found = self.case, self.check, subject, status, message, groups
         return CrossVerdict(*found, absent=self.absent)
 
@@ -179,9 +177,6 @@ def _listed(names: tuple[str, ...]) -> str:
     """A list of names in words: `a, b and c`; the expectation gets an article."""
     *first, last = [f"the {name}" if name == EXPECTATION else name for name in names]
     return f"{', '.join(first)} and {last}" if first else last
-
-
-# -- outputs, losses, gradients, parameters --------------------------------------------------------
 
 
 def _numbers(
@@ -254,9 +249,6 @@ def _drew_the_same(compared: _Compared, tolerance: Tolerance) -> Iterator[tuple[
 
     for own in by_adapter.values():
         yield from (group for group in partition(own, agree) if len(group) > 1)
-
-
-# -- executions ------------------------------------------------------------------------------------
 
 
 def _executions(
@@ -344,9 +336,6 @@ def _allowed(result: Result, region: str, phase: Phase) -> Allowed | None:
     return None if result.expected is None else result.expected.executions.get((region, "", phase))
 
 
-# -- retained memory -------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Drop:
     """What recomputing freed, and the least and the most that it may free by the reference, in units
@@ -359,7 +348,6 @@ class Drop:
 
     @property
     def range(self) -> str:
-        """What should have been freed, in words."""
         to = "" if self.least == self.most else f" to {self.most:.2f}"
         return f"{self.least:.2f}{to} activations"
 

@@ -75,7 +75,6 @@ def lines(
 
 
 def summary(found: SideBySide) -> str:
-    """How much differs, in a sentence."""
     differ = sum(len(row.where) for row in found.rows)
     parts = [f"{counted(differ, 'case')} differ"]
     if found.of_runs:

@@ -139,7 +139,6 @@ class VariantModel(Strict):
     )
 
     def says(self, word: str) -> bool:
-        """Whether the variant declares a word of `REGION_RESIDUALS`."""
         return word in self.residuals.get("region", "").split()
 
 

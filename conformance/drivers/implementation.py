@@ -107,7 +107,6 @@ class Described:
 
     @property
     def where(self) -> str:
-        """Where it was described, for messages."""
         return self.file or "--implementation"
 
     @property
@@ -270,7 +269,6 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
 
 
 def _variant(variant: adapters.VariantModel, model: ImplementationModel) -> adapters.VariantModel:
-    """A variant of the adapter, updated with the implementation's description."""
     lacks = {
         capability: f"no keyword of the function is named for the option {option}"
         for option, capability in OPTIONS.items()

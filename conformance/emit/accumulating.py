@@ -157,5 +157,4 @@ class Accumulating(Run):
 
 
 def _read(names: Iterable[str]) -> str:
-    """The arguments of a call, out of `values`."""
     return ", ".join(f'values["{name}"]' for name in names)

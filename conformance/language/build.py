@@ -140,7 +140,6 @@ class CaseBuilder(Source):
         )
 
     def _inputs(self, model: spec.CaseModel) -> Iterator[Array | Value | Generator]:
-        """What the program is given beside its parameters and state."""
         for name, declared in model.inputs.items():
             if isinstance(declared, spec.ArrayModel):
                 yield from self._tensors({name: declared}, "inputs", True)
@@ -307,7 +306,6 @@ class CaseBuilder(Source):
         return Loss("sum", named[0])
 
     def _loss(self, text: str, key: str) -> Loss:
-        """The loss that stands under a key of `gradients`."""
         path = ("gradients", key)
         match = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", text.strip())
         if match is None:

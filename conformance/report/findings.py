@@ -60,7 +60,6 @@ class Finding:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The variants that show it, in order."""
         return tuple(dict.fromkeys(variant for _, variant in self.pairs))
 
     @property

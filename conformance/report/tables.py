@@ -42,9 +42,6 @@ def _together(keys: Iterable[tuple[str, _T]]) -> dict[_T, tuple[str, ...]]:
     return groups
 
 
-# -- outcomes --------------------------------------------------------------------------------------
-
-
 class Statement(NamedTuple):
     """What a verdict says, and the known deviation that explains it."""
 
@@ -82,9 +79,6 @@ def _statements(result: Result, outcome: Outcome) -> tuple[Statement, ...]:
             words = reason.words if reason else verdict.message
             by_note.setdefault(note, Statement(words, note, is_unexpected(verdict)))
     return tuple(by_note.values())
-
-
-# -- arrays ----------------------------------------------------------------------------------------
 
 
 class Cell(NamedTuple):
@@ -196,9 +190,6 @@ def _value_cell(
     return Cell(text, more, not close(observed, against, tolerance))
 
 
-# -- executions ------------------------------------------------------------------------------------
-
-
 class CountRow(NamedTuple):
     """How often a region or an operation ran, in forward and again: what is expected (in words), and
     what each group of variants did."""
@@ -266,9 +257,6 @@ def _count_cell(run: Run, expected: Mapping[_Counted, Allowed], key: _Counted) -
         return Cell(str(count), "nothing is expected")
     reason = f" ({allowed.reason})" if allowed.reason else ""
     return Cell(str(count), f"expected {allowed}{reason}", count not in allowed)
-
-
-# -- memory ----------------------------------------------------------------------------------------
 
 
 class MemoryRow(NamedTuple):

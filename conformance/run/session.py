@@ -81,8 +81,6 @@ class Suite:
         #: Where workers of xdist write what they have planned; made when the first one starts.
         self._plans: tempfile.TemporaryDirectory[str] | None = None
 
-    # -- start ---------------------------------------------------------------------------------
-
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Start every adapter once, before anything is judged."""
         self.session = session
@@ -139,12 +137,9 @@ class Suite:
         plan = Path(self._plans.name) / f"{node.gateway.id}.json"
         node.workerinput |= {"conformance_broken": list(self.broken), "conformance_plan": str(plan)}
 
-    # -- collection ----------------------------------------------------------------------------
-
     def pytest_collect_file(
         self, file_path: Path, parent: pytest.Collector
     ) -> pytest.Collector | None:
-        """Case files, and no others."""
         if file_path.suffix != ".yaml" or self.selection.paths.cases not in file_path.parents:
             return None
         file: CaseFile = CaseFile.from_parent(parent, path=file_path, items=self.items)
@@ -272,7 +267,7 @@ class Suite:
             shard=str(self.selection.shard or ""),
             started=self._started,
             implementation=implementation.function if implementation else "",
-            limits=self.selection.limits.named,
+            limits=self.selection.limits,
         )
 
     def _selection_in_words(self) -> str:
@@ -286,8 +281,6 @@ class Suite:
         words += ["--last-failed"] if getattr(options, "lf", False) else []
         words += [argument for argument in self.config.args if "::" in argument]
         return ", ".join(words)
-
-    # -- running -------------------------------------------------------------------------------
 
     def judge(
         self, case: Case, variant: Variant
@@ -346,8 +339,6 @@ class Suite:
         assert self.session is not None
         self.session.shouldstop = "nothing more can be stored"
 
-    # -- end -----------------------------------------------------------------------------------
-
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take over what an xdist worker has to say in the end."""
@@ -362,7 +353,7 @@ class Suite:
             for name, runner in self.runners.items():
                 runner.close()
                 if name in self._stores:
-                    self._guarded(partial(self._stores[name].add_seconds, runner.watch.seconds))
+                    self._guarded(partial(self._stores[name].add_seconds, runner.seconds))
             if self.worker_input is not None:
                 output = self.config.workeroutput  # type: ignore[attr-defined]
                 output["conformance_unwritten"] = self.unwritten
@@ -402,7 +393,7 @@ class Suite:
             for part in self.selection.paths.reports.glob(f"{name}.*-of-*.db"):
                 part.unlink(missing_ok=True)
         stale: tuple[Entry, ...] = ()
-        if whole and chosen.whole:
+        if whole and chosen.variants == chosen.adapter.variants:
             met = {n for result in results.results for n in covered(chosen.known, result)}
             stale = unused(chosen.known, met, self.selection.cases, self.selection.paths)
         return replace(

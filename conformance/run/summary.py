@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -29,13 +29,15 @@ from conformance.words import counted
 
 #: How many unexpected verdicts are printed, and how many of one kind; all are in the results file.
 LISTED, LISTED_OF_A_KIND = 40, 5
-_STYLES = {
+_STYLES: Mapping[str, str] = {
     Outcome.RIGHT: "green",
     Outcome.WRONG: "red",
     Outcome.RAISES: "red",
     Outcome.BROKEN: "magenta",
     Outcome.NOT_OFFERED: "dim",
     Outcome.NOT_RUN: "dim",
+    "known": "cyan",
+    "unexpected": "bold red",
 }
 
 
@@ -55,7 +57,6 @@ class Unexpected:
 
     @property
     def broken(self) -> bool:
-        """Whether the suite or the adapter is at fault."""
         return self.triaged.verdict.status is Status.BROKEN
 
 
@@ -75,13 +76,11 @@ class AdapterRun:
 
     @cached_property
     def triaged(self) -> tuple[tuple[Result, tuple[Triaged, ...]], ...]:
-        """Every result with its verdicts triaged."""
         found = () if self.results is None else self.results.results
         return tuple((result, triaged(self.known, result)) for result in found)
 
     @cached_property
     def unexpected(self) -> tuple[Unexpected, ...]:
-        """All unexpected verdicts."""
         return tuple(
             Unexpected(result, verdict)
             for result, verdicts in self.triaged
@@ -179,15 +178,9 @@ def outcome_table(runs: Sequence[AdapterRun]) -> Table:
     for name in names:
         table.add_column(name, justify="right")
     for variant, by_name in counts.items():
-        cells = [Text(f"{by_name[name] or ''}", style=_style(name)) for name in names]
+        cells = [Text(f"{by_name[name] or ''}", style=_STYLES.get(name, "")) for name in names]
         table.add_row(variant, *cells)
     return table
-
-
-def _style(column: str) -> str:
-    if column == "known":
-        return "cyan"
-    return "bold red" if column == "unexpected" else _STYLES.get(Outcome(column), "")
 
 
 def _most_of_a_kind(runs: Sequence[AdapterRun]) -> int:

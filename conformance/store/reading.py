@@ -205,7 +205,6 @@ class Reader:
         self._verdicts: dict[tuple[Any, ...], Verdict] = {}
 
     def results(self) -> Results:
-        """The whole run."""
         header = self.header()
         results, planned = self._results("run_id = ?", self._run)
         strange = next((r for r in results if r.variant not in header.variants), None)

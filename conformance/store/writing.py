@@ -80,7 +80,9 @@ class Store:
         with reading.translated(self.path):
             last = self._connection.execute("SELECT max(id) FROM run").fetchone()[0]
             earlier = None if last is None else Reader(self.path, self._connection, last).header()
-        if earlier is not None and not fresh and self._cut_off(last):
+        query = "SELECT ended IS NULL OR interrupted != '' FROM run WHERE id = ?"
+        cut_off = last is not None and self._connection.execute(query, (last,)).fetchone()[0]
+        if earlier is not None and not fresh and cut_off:
             differing = reading.difference(earlier, header)
             if not differing:
                 return self._resume(last, planned)
@@ -94,10 +96,6 @@ class Store:
             self._run = cursor.lastrowid or 0
             self._plan(planned)
         return Begun(frozenset(), message)
-
-    def _cut_off(self, run: int) -> bool:
-        query = "SELECT ended IS NULL OR interrupted != '' FROM run WHERE id = ?"
-        return bool(self._connection.execute(query, (run,)).fetchone()[0])
 
     def _resume(self, run: int, planned: Sequence[Pair]) -> Begun:
         self._run = run
@@ -132,7 +130,6 @@ class Store:
             return Reader(self.path, self._connection, self._run).result(pair)
 
     def results(self) -> Results:
-        """What this run has stored."""
         with reading.translated(self.path):
             return Reader(self.path, self._connection, self._run).results()
 

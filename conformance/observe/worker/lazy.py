@@ -40,7 +40,6 @@ class Graph:
     requested: Sequence[str]
 
     def before(self, primitive: str) -> list[str]:
-        """The primitives that make the arrays that a primitive reads."""
         read = self.reads.get(primitive, ())
         return [self.makers[array] for array in read if array in self.makers]
 
@@ -106,11 +105,9 @@ class Lazy(Base):
         write to it, since it does not have it."""
 
     def is_computed(self, array: Any) -> bool:
-        """Whether an array has been evaluated."""
         return not self.graph([array]).names
 
     def arrays(self, tree: Any) -> Iterator[Any]:
-        """The arrays in a tree."""
         if isinstance(tree, self.array):
             yield tree
         elif isinstance(tree, Mapping | list | tuple):
