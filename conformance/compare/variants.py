@@ -257,7 +257,12 @@ def _executions(
     """Verdicts on every region: its forward runs over all variants, and its reruns among variants of
     one discipline for which the reference expects the same. What a variant declares of itself
     (`residuals`) may make another count right for it than for its neighbours."""
-    compared = _Compared.of(case, "executions", results, _uncounted)
+
+    def why(result: Result) -> str:
+        seen = result.observation
+        return "" if seen and seen.recomputed.executions is not None else "not observed"
+
+    compared = _Compared.of(case, "executions", results, why)
     for region in dict.fromkeys(n for r in compared.present.values() for n in _regions(r)):
         yield from _counts(compared, f"forward runs of region {region}", region, "forward")
         alike: dict[str, dict[tuple[int, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -318,11 +323,6 @@ def _counts(compared: _Compared, subject: str, region: str, phase: Phase) -> Ite
     yield compared.verdict(
         subject, groups, main, wrong, lambda group: f"{group.value} against {main.value}"
     )
-
-
-def _uncounted(result: Result) -> str:
-    counted = result.observation and result.observation.recomputed.executions is not None
-    return "" if counted else "not observed"
 
 
 def _regions(result: Result) -> Iterator[str]:

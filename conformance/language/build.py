@@ -106,11 +106,9 @@ class CaseBuilder(Source):
         if (self._procedure.kind == "per_output") != (gradients.then is not None):
             raise self.error("procedure 'per_output' and `then` go together", "gradients")
         self._check_totals(gradients.totals, parameters)
+        copied = ("title", "source", "why", "seed", "seeded", "smoke")
         return Case(
             id=identity,
-            title=model.title,
-            source=model.source,
-            why=model.why,
             inputs=inputs,
             parameters=parameters,
             state=state,
@@ -121,7 +119,6 @@ class CaseBuilder(Source):
             procedure=self._procedure,
             tolerance=self._tolerance(),
             needs=frozenset(model.needs),
-            seed=model.seed,
             error=error,
             where=self.at(),
             printed_gradients=dict(gradients.expect),
@@ -134,9 +131,8 @@ class CaseBuilder(Source):
             differs=model.differs or "",
             as_plain=isinstance(model.error, spec.AsPlainModel),
             then=self._loss(gradients.then, "then") if gradients.then is not None else None,
-            seeded=model.seeded,
             totals=dict(gradients.totals),
-            smoke=model.smoke,
+            **{word: getattr(model, word) for word in copied},
         )
 
     def _inputs(self, model: spec.CaseModel) -> Iterator[Array | Value | Generator]:

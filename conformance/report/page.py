@@ -113,18 +113,11 @@ def _environment(report: Report, finalize: Callable[[object], object] | None = N
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {
-        "web": text.web_address,
-        "link": lambda url: Markup(text.link(url)),
-        "bytes": text.format_bytes,
-        "shorten": text.shorten,
-        "sentence": text.sentence,
-        "counted": counted,
-        "line": line,
-        "name": name_of,
-        "file_name": file_name,
-        "fragment": lambda id_: quote(id_, safe="/@="),
-    }
+    filters: list[Callable[..., object]] = [text.web_address, text.format_bytes, text.shorten]
+    filters += [text.sentence, counted, line, name_of, file_name]
+    templates.filters |= {one.__name__: one for one in filters}
+    templates.filters["link"] = lambda url: Markup(text.link(url))
+    templates.filters["fragment"] = lambda id_: quote(id_, safe="/@=")
     templates.globals |= {
         "report": report,
         "worst": worst(report.frameworks),

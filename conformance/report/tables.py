@@ -11,17 +11,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from conformance.compare import drop_of, region_count
-from conformance.compare.numeric import (
-    Missing,
-    Subject,
-    Value,
-    close,
-    comparable_gradient,
-    largest_difference,
-    summary,
-    values_of,
-)
+from conformance.compare import drop_of, numeric, region_count
+from conformance.compare.numeric import Missing, Subject, Value, largest_difference, summary
 from conformance.judge.outcomes import Outcome, of_result, of_verdict, unoffered
 from conformance.model.case import Tolerance
 from conformance.model.observation import Allowed, Expected, Phase, Run
@@ -160,7 +151,7 @@ def _values(source: Run | Expected | None) -> dict[Subject, Value]:
     if source is None:
         return {}
     state = {("state", f"state {name}"): array for name, array in (source.state or {}).items()}
-    return values_of(source) | state
+    return numeric.values_of(source) | state
 
 
 def _value_cell(
@@ -186,8 +177,8 @@ def _value_cell(
     else:
         text = "shape" if isinstance(against, np.ndarray) else "≠ None"
     if subject[0] == "gradient":
-        observed = comparable_gradient(observed, plain, against)
-    return Cell(text, more, not close(observed, against, tolerance))
+        observed = numeric.comparable_gradient(observed, plain, against)
+    return Cell(text, more, not numeric.close(observed, against, tolerance))
 
 
 class CountRow(NamedTuple):

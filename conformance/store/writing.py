@@ -162,7 +162,7 @@ class Store:
         if isinstance(value, Run):
             self._connection.executemany(
                 "INSERT INTO number VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [(pair_id, name, *row) for row in _number_rows(value)],
+                [(pair_id, name, *row) for row in numbers_of(value)],
             )
         numbers: list[int] = []
 
@@ -273,7 +273,8 @@ def _verdict_row(verdict: Verdict) -> tuple[Any, ...]:
     )
 
 
-def _number_rows(run: Run) -> Iterator[tuple[str, str, str, str, int]]:
+def numbers_of(run: Run) -> Iterator[tuple[str, str, str, str, int]]:
+    """What was measured in a run: a quantity, region, statement, phase and value each."""
     for seen in run.executions or ():
         yield "executions", seen.region, seen.statement, seen.phase, seen.count
     state = run.random_state
