@@ -299,39 +299,32 @@ class Suite:
     def _result(self, case: Case, variant: Variant) -> Result:
         """The result of a case on a variant, stored already, or judged now and then stored. One that is
         stored is written again only if other deviations are known by now. Raises `WriteError`."""
-        store, pair = self._store(variant.adapter), (case.id, variant.id)
-        stored = store.result(pair) if pair in self._stored[variant.adapter] else None
-        if stored is None:
-            result = self._run(case, variant)
-        else:
-            result = noted(self._chosen[variant.adapter].known, stored)
+        name, pair = variant.adapter, (case.id, variant.id)
+        if name not in self._stores:  # a process of xdist joins the run that was begun
+            self._stores[name] = Store(self._file(name))
+            self._stored[name] = self._stores[name].join()
+        store = self._stores[name]
+        stored = store.result(pair) if pair in self._stored[name] else None
+        known = self._chosen[name].known
+        result = self._run(case, variant) if stored is None else noted(known, stored)
         if stored is None or result.verdicts != stored.verdicts:
             store.put(result)
         return result
 
-    def _store(self, name: str) -> Store:
-        """The store of an adapter; a process of xdist joins the run that was begun."""
-        if name not in self._stores:
-            self._stores[name] = Store(self._file(name))
-            self._stored[name] = self._stores[name].join()
-        return self._stores[name]
-
     def _run(self, case: Case, variant: Variant) -> Result:
-        """Run a case on a variant, after its program and those of the next pairs are written."""
-        runner = self.runners[variant.adapter]
+        """Run a case on a variant, after its program and those of the next pairs are written together:
+        a few at first, so that the first verdict does not wait for all programs."""
+        name = variant.adapter
+        runner = self.runners[name]
         if runner.unwritten(case, variant):
-            batch = self._next_batch(case, variant)
+            position, size = (
+                self._positions[case.id, variant.id],
+                self._batches.get(name, _FIRST_BATCH),
+            )
+            self._batches[name] = min(2 * size, _LARGEST_BATCH)
+            batch = self._listed[name][position : position + size]
             runner.emit([pair for pair in batch if runner.unwritten(*pair)])
         return runner.run(case, variant)
-
-    def _next_batch(self, case: Case, variant: Variant) -> Sequence[tuple[Case, Variant]]:
-        """A pair and those that come after it, whose programs are formatted together: a few at first,
-        so that the first verdict does not wait for all programs."""
-        name = variant.adapter
-        position = self._positions[case.id, variant.id]
-        size = self._batches.get(name, _FIRST_BATCH)
-        self._batches[name] = min(2 * size, _LARGEST_BATCH)
-        return self._listed[name][position : position + size]
 
     def _stop_unwritten(self, error: WriteError) -> None:
         """Stop the run, since further results could not be written."""

@@ -85,7 +85,14 @@ class Store:
         if earlier is not None and not fresh and cut_off:
             differing = reading.difference(earlier, header)
             if not differing:
-                return self._resume(last, planned)
+                self._run = last
+                with self._transaction():
+                    again = "UPDATE run SET ended = NULL, interrupted = '' WHERE id = ?"
+                    self._connection.execute(again, (last,))
+                    self._plan(planned)
+                stored = self._judged()
+                words = f"going on after {len(stored):,} of {len(planned):,} pairs"
+                return Begun(stored, f"{words} (--fresh starts anew)")
             message = f"an earlier run was cut off, with other {differing}; this one begins anew"
         with self._transaction():
             values = (getattr(header, name) for name in HEADER)
@@ -96,16 +103,6 @@ class Store:
             self._run = cursor.lastrowid or 0
             self._plan(planned)
         return Begun(frozenset(), message)
-
-    def _resume(self, run: int, planned: Sequence[Pair]) -> Begun:
-        self._run = run
-        with self._transaction():
-            begin = "UPDATE run SET ended = NULL, interrupted = '' WHERE id = ?"
-            self._connection.execute(begin, (run,))
-            self._plan(planned)
-        stored = self._judged()
-        words = f"going on after {len(stored):,} of {len(planned):,} pairs (--fresh starts anew)"
-        return Begun(stored, words)
 
     def _judged(self) -> frozenset[Pair]:
         """The pairs of this run that are stored."""
