@@ -78,7 +78,6 @@ def module_class(code: Code, name: str, base: str, attributes: Sequence[str]) ->
                 code("super().__init__()")
                 for attribute in attributes:
                     code(f"self.{attribute} = {attribute}")
-            code()
         yield
 
 
@@ -164,4 +163,3 @@ class Networks(Forward):
         held = ", ".join(self.layers.held)
         with self.code.indent(f"def {path}({held}):"):
             self.code(f"return {network}({held})")
-        self.code("\n")

@@ -33,7 +33,6 @@ class Run(Part):
                 self.write_training()
             else:
                 self.write_gradients()
-        self.code("\n")
 
     def write_beginning(self) -> None:
         """Write what `run` does first, whatever its procedure: seed, and make the inputs."""

@@ -55,7 +55,6 @@ class Tensors(Part):
             entry |= {name: f'"{item.name}": {item.name}' for name, item in held.items()}
             entries = [entry.get(name, f"{name!r}: {name}") for name in case.names()]
             code(f"return {{{', '.join(dict.fromkeys(entries))}}}")
-        code("\n")
 
 
 class Values(Part):
