@@ -1,7 +1,5 @@
 """Helpers for text: counts in words, shortened lines, and safe showing of untrusted text."""
 
-from __future__ import annotations
-
 import re
 
 #: Characters that move a terminal's cursor, or hide or reorder its text, and code points that are no

@@ -1,7 +1,5 @@
 """`conformance compare`: results beside each other, of variants and of runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum

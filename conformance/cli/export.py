@@ -1,7 +1,5 @@
 """`conformance export`: results as JSON lines or CSV, for other tools."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Sequence

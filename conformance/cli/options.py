@@ -1,7 +1,5 @@
 """Options that several commands share, and how the shell completes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any

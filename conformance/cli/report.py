@@ -1,7 +1,5 @@
 """`conformance report`: the report of one or several adapters' results."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

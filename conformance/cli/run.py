@@ -1,7 +1,5 @@
 """`conformance run`: the cases on an adapter, as a pytest session with its own face."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The same rows beside each other: a case on two variants, or a case on a variant in several runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType

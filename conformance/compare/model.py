@@ -1,7 +1,5 @@
 """What a comparison across variants and frameworks finds, as values."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Values that variants are compared on: which are equal, and how they differ in words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar

@@ -4,8 +4,6 @@ They are compared on values, executions and retained memory, with the reference'
 them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Comparisons as text: for a terminal, or as Markdown."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a function
 `known.yaml`, and `reproducers` with a program for each cause of a known deviation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

@@ -3,8 +3,6 @@
 That is how PyTorch and Paddle do: `loss.backward()`, then `.grad`, and an optimizer of the parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from conformance.emit.code import BACKWARD

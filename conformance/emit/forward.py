@@ -1,7 +1,5 @@
 """Writes the forward pass: operations, repetitions, regions and their calls."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext

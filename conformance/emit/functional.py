@@ -4,8 +4,6 @@
 `values` itself where that is all of them. `Lazy` and `Pullback` are two kinds of such frameworks.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from conformance.emit.code import BACKWARD, FORWARD

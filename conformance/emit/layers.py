@@ -3,8 +3,6 @@
 A module is what PyTorch calls one, a layer of Paddle's or Keras', or a cell of MindSpore's.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -9,8 +9,6 @@ that the case numbers (`w$i`), they become one `for` over these tensors. Iterati
 names (`p$i`) stay as they are, since each of these names may be read later.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

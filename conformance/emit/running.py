@@ -1,7 +1,5 @@
 """Writes `run`: the case's procedure around the forward pass, and what it returns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 

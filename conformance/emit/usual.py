@@ -13,8 +13,6 @@ defines from others, with the framework's own `sin`, `cos`, `sum`, …; an adapt
 form of its own (`jax.lax.cond`) writes the operation itself, which takes precedence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path

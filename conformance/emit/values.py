@@ -1,7 +1,5 @@
 """Writes `inputs`, what a program starts from, and how `run` reads that out of the dict `values`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from conformance.emit import lists

@@ -1,7 +1,5 @@
 """Building a case out of its YAML: what it declares, its program, and what is differentiated."""
 
-from __future__ import annotations
-
 import builtins
 import math
 import re

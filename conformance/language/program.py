@@ -4,8 +4,6 @@ Nodes are read as they are written, `$i` in the names of what is repeated. `Name
 names of the program, repetitions unrolled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -10,8 +10,6 @@ end of its own input, and kills the group if this process ends without having do
 SIGKILL.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import multiprocessing

@@ -1,7 +1,5 @@
 """What recompute costs and saves: in any result, and on one program that most variants run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial

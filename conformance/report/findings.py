@@ -1,7 +1,5 @@
 """Findings: deviations grouped by cause, the gravest first; and tallies of outcomes by variant."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

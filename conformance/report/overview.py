@@ -1,7 +1,5 @@
 """What all views are made from: each framework with its modes, and the report as a whole."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

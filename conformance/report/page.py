@@ -4,8 +4,6 @@ For a page opened from disk, a browser loads scripts but no other files. So each
 `details/` that calls a function with a name and compressed HTML.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -3,8 +3,6 @@
 Variants that do the same share a row or a column.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple, TypeVar

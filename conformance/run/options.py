@@ -1,7 +1,5 @@
 """The options of a run, declared once, in `options.yaml`: for pytest, and for `conformance run`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 It is no entry point: installed beside another project, it adds nothing to that project's pytest.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from conformance.drivers.implementation import describe

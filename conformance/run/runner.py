@@ -4,8 +4,6 @@ The framework runs in the adapter's worker process alone. Expectations come from
 in the process that judges, and never go to the worker.
 """
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Each pair is stored when it is judged (`conformance.store`), by whatever process
 variant has no way to express has no item; its result is stored, and it is counted in the summary.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import platform

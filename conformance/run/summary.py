@@ -1,7 +1,5 @@
 """The end of a run in words: a table of outcomes by variant, then what was unexpected."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

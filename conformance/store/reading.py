@@ -1,7 +1,5 @@
 """Reading results: one file, a folder of them, the parts of a divided run."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

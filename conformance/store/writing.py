@@ -1,7 +1,5 @@
 """Writing results: a run begins or goes on, stores each pair, and ends."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

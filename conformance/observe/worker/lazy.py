@@ -6,8 +6,6 @@ result is in the graph to be evaluated. A statement that adds to the graph after
 returned is a rerun.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set

@@ -1,7 +1,5 @@
 """How much memory a run holds: what is read when its first forward and backward passes start."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ run of a program is made of separate passes, so that what watches one thing cann
 values first, with nothing attached; then executions and random samples; then memory.
 """
 
-from __future__ import annotations
-
 import gc
 import random
 import time

@@ -6,8 +6,6 @@ Some return no tensor, so that counting tensors misses the copies. This module w
 and tracks what they return until it is freed.
 """
 
-from __future__ import annotations
-
 import sys
 import weakref
 from collections import Counter
