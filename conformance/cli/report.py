@@ -41,7 +41,7 @@ def report(
         compare_results(runs, known),
         options.titles_of_variants(paths.adapters),
         options.seconds_of_variants(paths.adapters),
-        options.reproducers_of(runs, paths.adapters),
+        options.reproducers_of(paths.adapters),
     )
     index = write_report(made, output or paths.reports, paths.reports)
     typer.echo(f"report: {index}")

@@ -8,10 +8,9 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from conformance.errors import ComparisonError, WriteError
 from conformance.judge.outcomes import of_result
@@ -31,8 +30,7 @@ _ATTEMPTS = 200
 _OF_PAIR = ("verdict", "number", "content", "array_of_pair")
 
 
-@dataclass(frozen=True)
-class Begun:
+class Begun(NamedTuple):
     """How a run began: the pairs that are stored already, of the run that it goes on with, and what the
     user should be told of an earlier run."""
 
