@@ -39,23 +39,19 @@ _STYLES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Unexpected:
-    """An unexpected verdict of a result. Those of one `kind` have one cause as far as can be told."""
+#: An unexpected verdict of a result.
+Unexpected = tuple[Result, Triaged]
 
-    result: Result
-    triaged: Triaged
 
-    @property
-    def kind(self) -> str:
-        """What it has in common with others; a known deviation that is gone is of another kind."""
-        verdict = self.triaged.verdict
-        gone = "gone" if self.triaged.entry is not None else ""
-        return f"{verdict.check} {cause(verdict)} {gone}"
+def _kind(unexpected: Unexpected) -> str:
+    """What it has in common with others of one cause, as far as can be told; a known deviation that is
+    gone is of another kind."""
+    verdict, entry = unexpected[1].verdict, unexpected[1].entry
+    return f"{verdict.check} {cause(verdict)} {'' if entry is None else 'gone'}"
 
-    @property
-    def broken(self) -> bool:
-        return self.triaged.verdict.status is Status.BROKEN
+
+def _is_broken(unexpected: Unexpected) -> bool:
+    return unexpected[1].verdict.status is Status.BROKEN
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ class AdapterRun:
     @cached_property
     def unexpected(self) -> tuple[Unexpected, ...]:
         return tuple(
-            Unexpected(result, verdict)
+            (result, verdict)
             for result, verdicts in self.triaged
             for verdict in verdicts
             if verdict.triage is Triage.UNEXPECTED
@@ -183,7 +179,7 @@ def outcome_table(runs: Sequence[AdapterRun]) -> Table:
 
 def _most_of_a_kind(runs: Sequence[AdapterRun]) -> int:
     """How many of each kind are printed: fewer if there are many kinds, so that each has a place."""
-    numbers = [n for run in runs for n in Counter(u.kind for u in run.unexpected).values()]
+    numbers = [n for run in runs for n in Counter(map(_kind, run.unexpected)).values()]
     fitting = (
         most
         for most in range(LISTED_OF_A_KIND, 1, -1)
@@ -195,12 +191,12 @@ def _most_of_a_kind(runs: Sequence[AdapterRun]) -> int:
 def _unexpected(run: AdapterRun, most_of_a_kind: int, room: int) -> Iterator[Text]:
     """The unexpected verdicts of a run, in at most so many entries. What is `broken` comes last; rare
     kinds come first, since they would be lost behind fifty of one cause."""
-    kinds = Counter(verdict.kind for verdict in run.unexpected)
-    listed = sorted(run.unexpected, key=lambda u: (u.broken, kinds[u.kind], u.kind))
+    kinds = Counter(map(_kind, run.unexpected))
+    listed = sorted(run.unexpected, key=lambda u: (_is_broken(u), kinds[_kind(u)], _kind(u)))
     left_out: list[str] = []
-    for kind, same in groupby(listed, key=lambda unexpected: unexpected.kind):
+    for kind, same in groupby(listed, key=_kind):
         verdicts = list(same)
-        most = min(1 if verdicts[0].broken else most_of_a_kind, room)
+        most = min(1 if _is_broken(verdicts[0]) else most_of_a_kind, room)
         if most <= 0:
             left_out.append(kind)
             continue
@@ -216,8 +212,8 @@ def _unexpected(run: AdapterRun, most_of_a_kind: int, room: int) -> Iterator[Tex
 
 
 def _line(run: AdapterRun, unexpected: Unexpected) -> Text:
-    result, verdict = unexpected.result, unexpected.triaged.verdict
-    reason = f" [{unexpected.triaged.reason}]" if unexpected.triaged.reason else ""
+    result, found = unexpected
+    verdict, reason = found.verdict, f" [{found.reason}]" if found.reason else ""
     text = Text(f"{result.case}[{result.variant}] {verdict.check}\n", style="bold")
     text.append(f"  {verdict.status}: {verdict.message}{reason}\n", style="default not bold")
     if result.program:
