@@ -226,7 +226,9 @@ class Observer(contract.Observer, ABC):
             run = self.read(result)
         except BaseException as error:  # sys.exit is the program's doing as any other
             self.raised(error)
-            return Run(error=error_seen(error, loaded.program))
+            # The explicit generators are not known: the program has returned nothing.
+            left = self.next_numbers(loaded.program, {})
+            return Run(error=error_seen(error, loaded.program), generators=left)
         return replace(run, generators=self.next_numbers(loaded.program, result))
 
     def unseed(self) -> None:
@@ -237,7 +239,7 @@ class Observer(contract.Observer, ABC):
 
     def next_numbers(self, program: Program, result: Mapping[str, Any]) -> Mapping[str, Array]:
         """The numbers that each generator of the program draws next, which tell its position. The
-        `result` of `run` holds the explicit ones."""
+        `result` of `run` holds the explicit ones, and is empty after an error."""
         draws: Mapping[str, Callable[[], Array | None]] = {
             "implicit": self.generator,
             "numpy": lambda: np.random.uniform(size=4),
