@@ -99,7 +99,6 @@ class Statements(Body):
     def write_helpers(self) -> None:
         if is_wide(self.case):
             self.code('jax.config.update("jax_enable_x64", True)')
-            self.code("\n")
         super().write_helpers()
 
     @contextmanager
@@ -196,7 +195,6 @@ class Functions(Forward):
                 self.code(f"return {self.body.tree(case.outputs)}, {{{state}}}")
             else:
                 self.body.write_return(case.outputs)
-        self.code("\n")
 
     def serves_both(self, region: Region) -> bool:
         # JAX keeps the trace of a function as long as there is the function: a further run of the
@@ -247,7 +245,6 @@ class Checkpoint(Recompute):
     def write_helpers(self) -> None:
         for policy in filter(None, map(policies.helper, self.case.regions())):
             self.code(policy)
-            self.code("\n")
 
     def made_once(self, region: Region) -> bool:
         return bool(region.save) or super().made_once(region)  # a policy makes a line of its own

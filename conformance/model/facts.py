@@ -3,8 +3,6 @@
 Imports nothing of `conformance`. The classes are msgspec structs, stored in results files unchanged.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal as OneOf
 

@@ -5,8 +5,6 @@ run of a program is made of separate passes, so that what watches one thing cann
 values first, with nothing attached; then executions and random samples; then memory.
 """
 
-from __future__ import annotations
-
 import gc
 import random
 import time
@@ -89,8 +87,6 @@ class Observer(contract.Observer, ABC):
         #: The random state kept in the last run that `retained` measured.
         self.random_state: RandomState | None = None
 
-    # -- what each framework says for itself -----------------------------------------------------
-
     def warm_up(self) -> None:
         """Run once before the first program, outside all limits of a case."""
 
@@ -141,8 +137,6 @@ class Observer(contract.Observer, ABC):
     def unobserved(self, program: Program) -> Mapping[str, str]:
         """For each check that cannot be observed on this variant and program: why."""
         return {}
-
-    # -- passes ----------------------------------------------------------------------------------
 
     def observe(self, program: Program) -> Observation:
         """The plain and the recomputed run of a program. An exception from here is the suite's fault."""
@@ -399,8 +393,6 @@ class Observer(contract.Observer, ABC):
     def identity(self, value: object) -> int:
         """A key that differs for tensors that do not share memory."""
         return id(value)
-
-    # -- values ----------------------------------------------------------------------------------
 
     def to_tree(self, value: object) -> Tree:
         """An output as an observation: containers and non-tensors as they are."""
