@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from conformance.language.flow import Call, Flow, Tensor, parts
+from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
+from conformance.language.reach import Reach, entries, reach, steps
 from conformance.model.case import (
     Case,
     Literal,
@@ -22,6 +23,8 @@ from conformance.model.case import (
     leaves,
 )
 
+#: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
+_STEPWISE = frozenset({"relu", "abs", "maximum", "max", "max_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
 _LINEAR = frozenset(
     name
@@ -52,6 +55,11 @@ class Place:
     def results(self) -> Iterator[Tensor]:
         """All results of all calls."""
         return (tensor for call in self.calls for tensor in call.results)
+
+    @property
+    def reach(self) -> Reach:
+        """What gradients of the loss reach."""
+        return reach(self.flow)
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
@@ -122,6 +130,52 @@ def _from_region(place: Place, tensor: Tensor) -> bool:
     """Whether another region has returned a tensor before."""
     first = place.calls[0].moment
     return any(c.region is not place.region and c.end < first for c in tensor.returned_by)
+
+
+def _bypassed(place: Place, given: Callable[[Call], tuple[Tensor, ...]]) -> bool:
+    """Whether a gradient passes through tensors that calls are given so, and that do not go into the region
+    where it is one operation."""
+    return any(
+        tensor in place.reach.asked and tensor not in entries(call) and tensor in step.differentiable()
+        for call in place.calls
+        for tensor in given(call)
+        for step in steps(call.items)
+        if step in place.reach.needed.steps
+    )
+
+
+def _by_name(call: Call) -> tuple[Tensor, ...]:
+    return call.given[len(leaves(call.region.takes)) :]
+
+
+def _reads_draw(place: Place) -> bool:
+    """Whether a gradient that is taken in a call depends on what is drawn in it."""
+    for call in place.calls:
+        drawn: set[Tensor] = set()
+        for step in steps(call.items):
+            inside = [t for read in step.reads.values() for t in read if t in drawn]
+            if step in place.reach.needed.steps and _depends(place.reach, step, drawn):
+                return True
+            if inside or step.statement.op in RANDOM:
+                drawn.update(step.makes)
+    return False
+
+
+def _depends(reach: Reach, step: Step, changed: set[Tensor]) -> bool:
+    """Whether gradients of a step depend on tensors that change, however they are computed."""
+    operation = OPERATIONS[step.statement.op]
+    if operation.name in RANDOM:
+        return True
+    made = {"out": step.makes, **step.reads}
+    every = tuple(tensor for read in step.reads.values() for tensor in read)
+    return operation.name not in _STEPWISE and any(
+        all(
+            any(not changed.isdisjoint(made.get(word, every)) for word in words)
+            for words in operation.needs[name]
+        )
+        for name, read in step.reads.items()
+        if name in operation.needs and not reach.asked.isdisjoint(read)
+    )
 
 
 Shows = Callable[[Place], bool]
@@ -347,6 +401,36 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
         ),
     ),
+    "gradient-by-closure": (
+        "a gradient passes through a tensor that a region reads by closure and that is no parameter, or a "
+        "parameter that a region around it is given as an argument",
+        lambda p: _bypassed(p, lambda call: call.captured),
+    ),
+    "gradient-by-name": (
+        "a gradient passes through a tensor that a region takes by name",
+        lambda p: _bypassed(p, _by_name),
+    ),
+    "reached": (
+        "a gradient passes through a region",
+        lambda p: any(c in p.reach.needed.calls for c in p.calls),
+    ),
+    "reached-as-operation": (
+        "a gradient reaches a region, were each region one operation of its positional arguments and of "
+        "the parameters that it reads by closure, all of whose results depend on all of these",
+        lambda p: any(c in p.reach.opaque.calls for c in p.calls),
+    ),
+    "reached-only-as-operation": (
+        "no gradient passes through a region, but one reaches it as `reached-as-operation` says",
+        lambda p: any(c in p.reach.opaque.calls - p.reach.asking.calls for c in p.calls),
+    ),
+    "not-reached-as-operation": (
+        "a gradient passes through a region, but none reaches it as `reached-as-operation` says",
+        lambda p: any(c in p.reach.needed.calls - p.reach.opaque.calls for c in p.calls),
+    ),
+    "gradient-reads-draw": (
+        "a gradient in a region depends on random numbers that the region draws",
+        _reads_draw,
+    ),
 }
 
 
@@ -402,6 +486,19 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     "part-of-gradients": (
         "only some of the gradients are asked for",
         lambda f: f.case.procedure.kind == "part",
+    ),
+    "zeros-as-operation": (
+        "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
+        "regions as `reached-as-operation` says",
+        lambda f: any(
+            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors for t in reach(f).wanted
+        ),
+    ),
+    "none-as-operation": (
+        "a tensor has a gradient, but none where a gradient reaches regions as `reached-as-operation` says",
+        lambda f: any(
+            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors for t in reach(f).wanted
+        ),
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
 }

@@ -1,0 +1,162 @@
+"""Which regions and tensors a gradient of the loss reaches on its way back, in two ways: through the
+operations of the program, as it should, and through each region as if it were one operation, as in an
+implementation that enters a region into the graph as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from conformance.language.flow import Call, Flow, Step, Tensor
+from conformance.model.case import leaves
+
+
+def losses(flow: Flow) -> tuple[Tensor, ...]:
+    """The tensors that the procedure differentiates, each in a backward pass of its own."""
+    found = (flow.names.get(loss.name) for loss in (flow.case.loss, flow.case.then) if loss)
+    return tuple(tensor for tensor in found if tensor is not None)
+
+
+def wanted(flow: Flow) -> frozenset[Tensor]:
+    """The tensors whose gradients the procedure asks for."""
+    names = set(flow.case.wrt)
+    if flow.case.procedure.kind == "train":
+        names |= {array.name for array in flow.case.parameters if array.gradient}
+    return frozenset(flow.given[name] for name in names if name in flow.given)
+
+
+def active(flow: Flow, of: frozenset[Tensor]) -> frozenset[Tensor]:
+    """The tensors that depend differentiably on some of these."""
+    found = set(of)
+    for step in steps(flow.items):
+        if not found.isdisjoint(step.differentiable()):
+            found.update(tensor for tensor in step.makes if tensor.floating)
+    return frozenset(found)
+
+
+def steps(items: Sequence[Step | Call]) -> Iterator[Step]:
+    """All steps, those of regions included."""
+    for item in items:
+        if isinstance(item, Call):
+            yield from steps(item.items)
+        else:
+            yield item
+
+
+@dataclass
+class Reached:
+    """What a backward pass reaches: tensors, and the steps and calls that are on its way."""
+
+    tensors: set[Tensor] = field(default_factory=set)
+    steps: set[Step] = field(default_factory=set)
+    calls: set[Call] = field(default_factory=set)
+
+    def add(self, other: Reached) -> None:
+        """Add what another pass reaches."""
+        self.tensors |= other.tensors
+        self.steps |= other.steps
+        self.calls |= other.calls
+
+
+def through_operations(flow: Flow, of: frozenset[Tensor]) -> Reached:
+    """What the gradients with respect to these tensors reach."""
+    every, alive = Reached(), active(flow, of)
+    for loss in losses(flow):
+        found = Reached({loss} & alive)
+        for step in reversed(tuple(steps(flow.items))):
+            if found.tensors.isdisjoint(step.makes):
+                continue
+            asked = alive.intersection(step.differentiable())
+            if asked:
+                found.tensors |= asked
+                found.steps.add(step)
+                found.calls.update(around(step))
+        every.add(found)
+    return every
+
+
+def around(item: Step | Call) -> Iterator[Call]:
+    """The calls around a step, or a call and those around it; the innermost first."""
+    call = item.call if isinstance(item, Step) else item
+    while call is not None:
+        yield call
+        call = call.around
+
+
+def entries(call: Call) -> frozenset[Tensor]:
+    """What goes into a region as one operation: its positional arguments, and the parameters that it
+    reads by closure. To the regions inside another one, its arguments are no parameters any more."""
+    positional = len(leaves(call.region.takes))
+    outer = {tensor for c in around(call) for tensor in c.given}
+    captured = (t for t in call.captured if t.of == "parameter" and t.asks and t not in outer)
+    return frozenset(t for t in (*call.given[:positional], *captured) if t.floating)
+
+
+def through_regions(flow: Flow) -> Reached:
+    """What a backward pass reaches where each region is one operation: as soon as one of its results is
+    reached, all its `entries` are, and it runs again as a whole, with the gradients of all its results
+    with respect to all its entries."""
+    every = Reached()
+    given = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
+    for loss in losses(flow):
+        every.add(_back(flow.items, given, {loss}))
+    return every
+
+
+def _back(items: Sequence[Step | Call], of: frozenset[Tensor], ends: set[Tensor]) -> Reached:
+    recorded = set(of)
+    for item in items:
+        read = entries(item) if isinstance(item, Call) else _floating(item)
+        if not recorded.isdisjoint(read):
+            made = item.results if isinstance(item, Call) else item.makes
+            recorded.update(tensor for tensor in made if tensor.floating)
+    found = Reached(ends & recorded)
+    for item in reversed(items):
+        if isinstance(item, Step):
+            if not found.tensors.isdisjoint(item.makes):
+                found.tensors |= recorded.intersection(item.differentiable())
+                found.steps.add(item)
+        elif not found.tensors.isdisjoint(item.results) and not recorded.isdisjoint(entries(item)):
+            found.tensors |= recorded & entries(item)
+            found.calls.add(item)
+            inner = _back(item.items, entries(item), set(item.results))
+            found.steps |= inner.steps
+            found.calls |= inner.calls
+    return found
+
+
+def _floating(step: Step) -> Iterator[Tensor]:
+    return (tensor for read in step.reads.values() for tensor in read if tensor.floating)
+
+
+class Reach:
+    """What the gradients of a case reach: `needed` with respect to the tensors that the procedure asks
+    for, `asking` with respect to all that require one, both through operations, and `opaque` through
+    regions."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self.wanted = wanted(flow)
+        #: The tensors that depend on those that are asked for.
+        self.asked = active(flow, self.wanted)
+
+    @cached_property
+    def needed(self) -> Reached:
+        return through_operations(self._flow, self.wanted)
+
+    @cached_property
+    def asking(self) -> Reached:
+        every = frozenset(tensor for tensor in self._flow.given.values() if tensor.asks)
+        return through_operations(self._flow, every)
+
+    @cached_property
+    def opaque(self) -> Reached:
+        return through_regions(self._flow)
+
+
+@lru_cache(maxsize=4)
+def reach(flow: Flow) -> Reach:
+    """What the gradients of a case reach."""
+    return Reach(flow)
