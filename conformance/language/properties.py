@@ -20,6 +20,7 @@ from conformance.model.case import (
     Region,
     Statement,
     Tree,
+    Value,
     leaves,
 )
 
@@ -409,6 +410,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a tensor that a region takes is read outside of it, too",
         lambda p: any(
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
+        ),
+    ),
+    "list-argument": (
+        "a region takes a list of numbers",
+        lambda p: any(
+            isinstance(value, Value) and isinstance(value.value, tuple)
+            for value in p.flow.case.inputs
+            if value.name in leaves(p.region.takes)
         ),
     ),
     "gradient-by-closure": (
