@@ -113,7 +113,9 @@ def fuzz(
 
 def _print(campaign: Campaign, files: dict[tuple[str, str, str], Path], seconds: float) -> None:
     console = Console(highlight=False)
-    table = Table("variant", "judged", "right", "known", "refused", "unexpected", "wasted", box=None)
+    table = Table(
+        "variant", "judged", "right", "known", "refused", "unexpected", "wasted", box=None
+    )
     for tally in campaign.tallies:
         numbers = (tally.judged, tally.right, sum(tally.known.values()), tally.refused)
         more = (tally.unexpected, tally.wasted)

@@ -19,6 +19,8 @@ from conformance.run.runner import Runner
 
 #: How many programs are written together, first and at most.
 _FIRST_BATCH, _LARGEST_BATCH = 4, 64
+#: How often a program of a number is made anew where it is of no use.
+_ATTEMPTS = 5
 #: A group of deviations that seem to have one cause: variant, check, and what its verdicts share.
 Key = tuple[str, str, str]
 
@@ -97,11 +99,14 @@ class Campaign:
             number, size = numbers.stop, min(2 * size, _LARGEST_BATCH)
 
     def _generated(self, tally: Tally, numbers: range) -> Iterator[Generated]:
+        known = tally.vocabulary
         for number in numbers:
-            try:
-                yield loaded(written(tally.vocabulary, self.seed, number), tally.vocabulary.allowed)
-            except CaseError:
-                tally.wasted += 1
+            for attempt in range(_ATTEMPTS):
+                try:
+                    yield loaded(written(known, self.seed, number, attempt), known.allowed)
+                    break
+                except CaseError:
+                    tally.wasted += 1
 
     def _judge(self, tally: Tally, program: Generated) -> None:
         result = self.runner.run(program.case, tally.variant)

@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 class Choices:
-    """Choices for one program, by its number among those of a seed."""
+    """Choices for one program: the same for the same numbers."""
 
-    def __init__(self, seed: int, number: int) -> None:
-        self._random = Random(f"{seed} {number}")
+    def __init__(self, *seed: int) -> None:
+        self._random = Random(repr(seed))
 
     def up_to(self, most: int) -> int:
         """A number from 0 to `most`."""

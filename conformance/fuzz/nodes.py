@@ -60,13 +60,17 @@ class Nodes:
         """The nodes of a program: at least one region."""
         choices, nodes = self.choices, []
         kinds: list[Callable[[Scope], list[Raw]]] = []
-        if self.has("single-call") and (self.has("function") or self.has("module") or self.has("operation")):
+        if self.has("single-call") and (
+            self.has("function") or self.has("module") or self.has("operation")
+        ):
             kinds.append(self.region)
         if self.has("repeated-call") and (self.has("function") or self.has("module")):
             kinds.append(self.loop)
         if self.has("segment"):
             kinds.append(self.sequence)
-        weights = [0, 0, 0, 0, *range(len(kinds))] if self.region in kinds else list(range(len(kinds)))
+        weights = (
+            [0, 0, 0, 0, *range(len(kinds))] if self.region in kinds else list(range(len(kinds)))
+        )
         for _ in range(choices.up_to(2)):
             nodes += self._statement(scope)
         for _ in range(1 + choices.one((0, 0, 1, 1, 2))):
@@ -128,7 +132,9 @@ class Nodes:
         if not node.get("save", True):
             del node["save"]
         self._end(scope, inner, values)
-        function = Callable_(node["recompute"], node["takes"], node.get("kwargs", {}), gives, values | inner.values)
+        function = Callable_(
+            node["recompute"], node["takes"], node.get("kwargs", {}), gives, values | inner.values
+        )
         scope.regions[function.name] = function
         self.used += chosen
         return [node, *self._cast_back(scope, values, words)]
@@ -138,8 +144,14 @@ class Nodes:
         chosen: list[Word] = []
         while self.wanted and self.choices.chance(70):
             chosen.append(self.wanted.pop(0))
+        if any(word.raises for word in chosen):
+            return chosen
         for word in self.words:
-            if self.choices.chance(4) and word.key not in {w.key for w in chosen}:
+            if (
+                self.choices.chance(4)
+                and not word.raises
+                and word.key not in {w.key for w in chosen}
+            ):
                 chosen.append(word)
         return chosen
 
@@ -149,14 +161,23 @@ class Nodes:
         if not tensors:
             self.statements.leaf(scope, (3, 4), {"normal": 0.5})
             tensors = scope.tensors()
+        if words.get("mapped"):
+            first = [n for n in tensors if scope.tensor(n).shape]
+            return first[:1] or [self.statements.leaf(scope, (3, 4), {"normal": 0.5})]
         least = 0 if self.has("no-tensor-gradient") and choices.chance(10) else 1
         most = 1 if words.get("round") or single else 3
-        taken = choices.some(tensors, least, most)
+        unread = [n for n in tensors if n not in scope.read]
+        if unread and choices.chance(60):
+            tensors = [*unread, *tensors[: 3 - len(unread)]]
+        taken = choices.some(list(dict.fromkeys(tensors)), least, most)
         if words.get("round"):
             return taken or tensors[:1]
         if not self.has("no-tensor-gradient") and not any(scope.tensor(n).node for n in taken):
             asking = [n for n in tensors if scope.tensor(n).node]
-            taken = [*(asking[:1] or [self.statements.leaf(scope, (3, 4), {"normal": 0.5})]), *taken]
+            taken = [
+                *(asking[:1] or [self.statements.leaf(scope, (3, 4), {"normal": 0.5})]),
+                *taken,
+            ]
         if self.has("non-tensor-inputs") and not words.get("mapped") and choices.chance(10):
             values = [n for n, v in scope.values.items() if n.startswith("v")]
             if not values or choices.chance(50):
@@ -168,16 +189,15 @@ class Nodes:
 
     def _inside(self, scope: Scope, takes: Sequence[str], words: Mapping[str, Any]) -> Scope:
         """What the body of a region can read."""
-        given = self.declared
-        values = {**given.values, **scope.values} if self.choices.chance(70) else {**given.values}
-        if not self.has("captured-intermediate"):
-            values = dict(given.values)
+        known = {} if words.get("mapped") else scope.values
+        if not self.has("captured-intermediate") or self.choices.chance(30):
+            known = {n: v for n, v in known.items() if n in self.declared.values}
         if not self.has("captured-parameter"):
-            values = {n: v for n, v in values.items() if n not in given.sections["parameters"]}
-        values = {n: v for n, v in values.items() if not (n in given.values and n not in scope.values)} | {
-            n: scope.values[n] for n in takes
-        }
-        return Scope(values, dict(scope.regions), words, scope.depth + 1, set(values) - set(), set())
+            parameters = self.declared.sections["parameters"]
+            known = {n: v for n, v in known.items() if n not in parameters}
+        values = {**known, **{n: scope.values[n] for n in takes}}
+        read = set(values) - set(takes)
+        return Scope(values, dict(scope.regions), words, scope.depth + 1, read)
 
     def _kwargs(self, takes: list[str], inner: Scope, words: Mapping[str, Any]) -> dict[str, Raw]:
         """What a region takes by name; taken away from what it takes by position."""
@@ -201,10 +221,11 @@ class Nodes:
         """What a region gives, and the values of what its call makes."""
         choices = self.choices
         made = inner.made[::-1]
+        made = [n for n in made if n not in inner.read] + [n for n in made if n in inner.read]
         if single or words.get("round") or choices.chance(55):
             chosen = made[:1]
         else:
-            chosen = choices.some(made, 1, 3)
+            chosen = [*made[:1], *choices.some(made[1:], 0, 2)]
             if choices.chance(10):
                 chosen += back[:1]
         chosen = list(dict.fromkeys(chosen))
@@ -236,7 +257,9 @@ class Nodes:
         operations = [text.partition(" = ")[2].partition("(")[0] for text in texts]
         return self.choices.some(list(dict.fromkeys([*operations, *made])), 1, 2)
 
-    def _cast_back(self, scope: Scope, values: Mapping[str, Any], words: Mapping[str, Any]) -> list[Raw]:
+    def _cast_back(
+        self, scope: Scope, values: Mapping[str, Any], words: Mapping[str, Any]
+    ) -> list[Raw]:
         """Statements that make floats of the usual dtype of what a region under autocast gives."""
         if not words.get("autocast"):
             return []
@@ -258,7 +281,7 @@ class Nodes:
         for name in known:
             if name in inner.values:
                 scope.values.setdefault(name, known[name])
-        scope.read |= inner.read | set(inner.values)
+        scope.read |= inner.read
         scope.values.update(values)
         scope.made += [name for name in values if name not in scope.made]
 
@@ -277,7 +300,9 @@ class Nodes:
                 return []
             given[name] = self.choices.one(fitting) if fitting else name
         made = {name: self.statements.name() for name in _leaves(function.gives)}
-        scope.values |= {new: function.values[old] for old, new in made.items() if old in function.values}
+        scope.values |= {
+            new: function.values[old] for old, new in made.items() if old in function.values
+        }
         scope.made += list(made.values())
         scope.read |= set(given.values())
         call = {
@@ -291,24 +316,36 @@ class Nodes:
 
     def loop(self, scope: Scope) -> list[Raw]:
         """A region that is called several times, each time on its own result."""
-        name, chosen = self.name(), [w for w in self._words() if w.key not in ("round", "mapped")]
-        words = {word.key: word.value for word in chosen if word.key not in ("signature", "autocast")}
-        start = self.choices.one(scope.tensors() or [self.statements.leaf(scope, (3, 4), {"normal": 0.5})])
+        name, chosen = (
+            self.name(),
+            [w for w in self._words() if w.key not in ("round", "mapped") and not w.raises],
+        )
+        words = {
+            word.key: word.value for word in chosen if word.key not in ("signature", "autocast")
+        }
+        start = self.choices.one(
+            scope.tensors() or [self.statements.leaf(scope, (3, 4), {"normal": 0.5})]
+        )
         handed, value = f"h{name}", scope.values[start]
         assert isinstance(value, Tensor)
         inner = self._inside(scope, [start], words)
         inner.values.pop(start, None)
         inner.values[handed] = value
-        inner.read.add(handed)
         single = not self.has("several-operations")
         body: list[Raw] = [] if single else self._body(inner, 3)
         last = self.statements.plain(inner, like=value)
         body.append(last.text)
         (result,) = last.results
-        node: dict[str, Any] = {"define": name, "takes": [handed], "gives": result, "body": body, **words}
+        node: dict[str, Any] = {
+            "define": name,
+            "takes": [handed],
+            "gives": result,
+            "body": body,
+            **words,
+        }
         out = self.statements.name()
         self._end(scope, inner, {out: value})
-        self.used += chosen
+        self.used += [word for word in chosen if word.key in words]
         first = f"{out} = {name}({start})"
         times = 1 + self.choices.up_to(2)
         return [node, first, {"repeat": times, "body": [f"{out} = {name}({out})"]}]
@@ -316,7 +353,9 @@ class Nodes:
     def sequence(self, scope: Scope) -> list[Raw]:
         """Layers that are divided into segments."""
         name = self.name()
-        start = self.choices.one(scope.tensors() or [self.statements.leaf(scope, (3, 4), {"normal": 0.5})])
+        start = self.choices.one(
+            scope.tensors() or [self.statements.leaf(scope, (3, 4), {"normal": 0.5})]
+        )
         value = scope.values[start]
         assert isinstance(value, Tensor)
         handed = self.statements.name()
@@ -326,7 +365,6 @@ class Nodes:
             inner = self._inside(scope, [start], {})
             inner.values.pop(start, None)
             inner.values[handed] = value
-            inner.read.add(handed)
             layer = [text for _ in range(self.choices.up_to(2)) for text in self._statement(inner)]
             layer.append(self.statements.plain(inner, (handed,), like=value).text)
             layers.append(layer)

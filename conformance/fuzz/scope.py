@@ -140,7 +140,7 @@ class Declared:
 
 def split_evenly(length: int) -> list[int]:
     """Into how many equal parts an axis can be divided."""
-    return [n for n in (2, 3) if length and length % n == 0] or [1]
+    return [n for n in (2, 3) if length and length % n == 0]
 
 
 def regrouped(shape: Shape) -> list[list[int]]:

@@ -13,7 +13,17 @@ from conformance.oracle.tape import Shape, Tensor
 
 #: The lengths of an axis that is new.
 _LENGTHS = (4, 3, 2, 1)
-_SHAPES: tuple[Shape, ...] = ((3, 4), (4,), (2, 3, 4), (4, 4), (2, 3, 4, 4), (1, 4), (), (0, 4), (1,))
+_SHAPES: tuple[Shape, ...] = (
+    (3, 4),
+    (4,),
+    (2, 3, 4),
+    (4, 4),
+    (2, 3, 4, 4),
+    (1, 4),
+    (),
+    (0, 4),
+    (1,),
+)
 #: How tensors are filled: of both signs, or positive.
 _SIGNED, _POSITIVE = {"normal": 0.5}, {"uniform": [0.5, 1.5]}
 _NUMBERS = (2.0, 0.5, -1.0, 3)
@@ -51,6 +61,12 @@ class Statements:
     #: The operations that the program is to have, and has not yet.
     wanted: list[Operation] = field(default_factory=list)
     used: list[Operation] = field(default_factory=list)
+    #: Whether something may happen in a rerun that did not in the forward pass.
+    unsteady: bool = False
+    #: The flags, by name, that make an operation raise.
+    raising: dict[str, str] = field(default_factory=dict)
+    #: The dtypes of all results.
+    dtypes: set[str] = field(default_factory=set)
     _named: int = 0
 
     def name(self) -> str:
@@ -58,17 +74,26 @@ class Statements:
         self._named += 1
         return f"t{self._named}"
 
-    def one(self, scope: Scope, targets: Sequence[str] = (), operation: Operation | None = None) -> Made:
-        """A statement of any operation that fits, or of this one."""
+    def one(self, scope: Scope) -> Made:
+        """A statement of any operation that fits."""
         for _ in range(4):
-            made = self._of(operation or self._operation(scope), scope, targets, {})
+            made = self._of(self._operation(scope), scope, (), {})
             if made is not None:
                 return made
-        return self.plain(scope, targets)
+        return self.plain(scope)
+
+    def of(self, operation: Operation, first: str, scope: Scope) -> Made | None:
+        """A statement of an operation with this first argument, if others fit."""
+        return self._of(operation, scope, (), {operation.tensors[0]: first})
 
     def plain(self, scope: Scope, targets: Sequence[str] = (), like: Tensor | None = None) -> Made:
         """A statement of an operation of one tensor that gives one of its shape."""
-        names = scope.tensors() if like is None else [n for n in scope.like(like) if n in scope.tensors()]
+        names = (
+            scope.tensors()
+            if like is None
+            else [n for n in scope.like(like) if n in scope.tensors()]
+        )
+        names = [n for n in names if n not in scope.read] or names
         name = self.choices.one(names) if names else self.leaf(scope, (3, 4), _SIGNED)
         unary = [o for o in self.operations if _is_plain(o)]
         for operation in (self.choices.one(unary), *unary):
@@ -78,13 +103,17 @@ class Statements:
         raise AssertionError("no operation fits")
 
     def _operation(self, scope: Scope) -> Operation:
-        waiting = [o for o in self.wanted if not o.within or scope.words.get(o.within)]
+        waiting = [o for o in self.wanted if self._may_stand(o, scope)]
         if waiting and self.choices.chance(60):
             return waiting[0]
-        fitting = [o for o in self.operations if not o.within or scope.words.get(o.within)]
+        return self.choices.one([o for o in self.operations if self._may_stand(o, scope)])
+
+    def _may_stand(self, operation: Operation, scope: Scope) -> bool:
         if scope.words.get("mapped"):
-            fitting = [o for o in fitting if _is_plain(o)]
-        return self.choices.one(fitting)
+            return _is_plain(operation)
+        if operation.unlike and not (self.unsteady and scope.depth):
+            return False
+        return not operation.within or bool(scope.words.get(operation.within))
 
     def _of(
         self, operation: Operation, scope: Scope, targets: Sequence[str], given: Mapping[str, str]
@@ -92,7 +121,8 @@ class Statements:
         """A statement of an operation; `None` where nothing fits it. The second attempt is with new tensors."""
         for fill in (_SIGNED, _POSITIVE):
             new = fill is _POSITIVE
-            arguments = _Arguments(self, operation, scope, dict(given), new, fill).all()
+            chosen = _Arguments(self, operation, scope, dict(given), new, fill)
+            arguments = chosen.all()
             if arguments is None:
                 return None
             texts, values = arguments
@@ -106,19 +136,25 @@ class Statements:
             if len(names) != len(results):
                 continue
             self._note(operation, scope, texts, names)
+            self.raising |= chosen.raising
+            self.dtypes |= {one.dtype for one in results if isinstance(one, Tensor)}
             words = [*texts, *(f"{k}={v!r}" for k, v in options.items())]
             text = f"{', '.join(names)} = {operation.name}({', '.join(words)})"
             return Made(text, dict(zip(names, results, strict=True)))
         return None
 
-    def _results(self, operation: Operation, values: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    def _results(
+        self, operation: Operation, values: Sequence[Any], options: Mapping[str, Any]
+    ) -> Any:
         if any(kind in ("region?",) for kind in operation.tensors):
             return (True,)
         if operation.tensors[:1] == ("x",) and isinstance(values[0], float | int):
             return None
         return tried(operation, values, options)
 
-    def _note(self, operation: Operation, scope: Scope, texts: Sequence[str], names: Sequence[str]) -> None:
+    def _note(
+        self, operation: Operation, scope: Scope, texts: Sequence[str], names: Sequence[str]
+    ) -> None:
         """Note what has been read, and what may be written over."""
         self.used.append(operation)
         if operation in self.wanted:
@@ -139,7 +175,11 @@ class Statements:
         shape = first.shape if isinstance(first, Tensor) else None
         chosen: dict[str, Any] = {}
         for name, spec in operation.options.items():
+            if spec.means in ("axis", "parts") and not shape and spec.default is not None:
+                return None
             if not spec.required and not self.choices.chance(50):
+                continue
+            if (spec.beside and spec.beside not in chosen) or spec.instead in chosen:
                 continue
             found = self._option(spec, shape, chosen)
             if not found:
@@ -147,7 +187,9 @@ class Statements:
             chosen[name] = self.choices.one(found)
         return chosen
 
-    def _option(self, spec: OptionSpec, shape: Shape | None, chosen: Mapping[str, Any]) -> Sequence[Any]:
+    def _option(
+        self, spec: OptionSpec, shape: Shape | None, chosen: Mapping[str, Any]
+    ) -> Sequence[Any]:
         """What an option may be."""
         if spec.means == "shape":
             return _SHAPES[:6] if shape is None else regrouped(shape)
@@ -175,9 +217,17 @@ class Statements:
 
 def _is_plain(operation: Operation) -> bool:
     """Whether an operation takes one tensor and gives one of its shape, treating all elements alike."""
-    alike = operation.shape == "shape of x" and len(operation.tensors) == 1 and not operation.options
+    alike = (
+        operation.shape == "shape of x" and len(operation.tensors) == 1 and not operation.options
+    )
     told = operation.parts or operation.unlike or operation.within or operation.random
-    return alike and not operation.capability and not told and bool(operation.needs)
+    return (
+        alike
+        and not operation.capability
+        and not told
+        and not operation.joint
+        and bool(operation.needs)
+    )
 
 
 @dataclass
@@ -195,6 +245,7 @@ class _Arguments:
     lengths: dict[str, Any] = field(default_factory=dict)
     dtype: str = ""
     number: bool = False
+    raising: dict[str, str] = field(default_factory=dict)
 
     def all(self) -> tuple[list[str], list[Any]] | None:
         """The arguments as they are written, and their values."""
@@ -223,7 +274,6 @@ class _Arguments:
             return self._several()
         if name in self.operation.updates:
             new = declared.tensor("state", self._shape(pattern), {"full": 1.0}, self.dtype)
-            self.scope.values[new] = declared.values[new]
             return new, declared.values[new]
         if name in self.given:
             return self.given[name], scope.values[self.given[name]]
@@ -232,19 +282,21 @@ class _Arguments:
             value = choices.one(_NUMBERS)
             return repr(value), value
         fitting = [] if self.new else self._fitting(name, pattern)
-        if fitting and choices.chance(85):
-            chosen = choices.one(fitting)
+        if fitting and choices.chance(90):
+            unread = [n for n in fitting if n not in scope.read]
+            chosen = choices.one(unread or fitting) if choices.chance(60) else choices.one(fitting)
             return chosen, scope.values[chosen]
         if name == self.operation.parts or name == self.operation.over:
             return None
         if name == self.operation.whole:
             chosen = self.maker.leaf(scope, self._shape(pattern), {"integers": [0, 2]}, "int32")
         else:
-            chosen = self.maker.leaf(scope, self._shape(pattern), self.fill, self.dtype)
+            dtype = "float32" if self.operation.exact else ""
+            chosen = self.maker.leaf(scope, self._shape(pattern), self.fill, self.dtype or dtype)
         return chosen, scope.values[chosen]
 
     def _may_be_number(self, name: str) -> bool:
-        return (self.operation.broadcasts and not self.number) or (
+        return (self.operation.takes_number and not self.number) or (
             bool(self.operation.over) and name != self.operation.over
         )
 
@@ -263,6 +315,8 @@ class _Arguments:
     def _fits(self, name: str, pattern: tuple[str, ...] | None) -> bool:
         value = self.scope.tensor(name)
         if self.dtype and value.dtype != self.dtype and "int" not in value.dtype:
+            return False
+        if self.operation.exact and value.dtype in ("bfloat16", "float16"):
             return False
         if pattern is None:
             return True
@@ -297,11 +351,13 @@ class _Arguments:
             return made, declared.values[made]
         if name == "flag?":
             known = [n for n, value in scope.values.items() if isinstance(value, bool)]
+            known = [n for n in known if n not in self.maker.raising and not self.operation.raises]
             if known and choices.chance(70):
                 chosen = choices.one(known)
                 return chosen, scope.values[chosen]
-            raises = self.operation.raises and choices.chance(30)
-            made = declared.value(bool(raises) or (not self.operation.raises and choices.one(_FLAGS)))
+            raises = bool(self.operation.raises and scope.depth and choices.chance(40))
+            made = declared.value(raises or (not self.operation.raises and choices.one(_FLAGS)))
+            self.raising |= {made: self.operation.raises} if raises else {}
         else:
             made = declared.value([], "v")
         scope.values[made] = declared.values[made]
@@ -310,9 +366,16 @@ class _Arguments:
     def _several(self) -> tuple[str, Any] | None:
         """A list of tensors of one shape."""
         tensors = self.scope.tensors()
-        first = self.maker.choices.one(tensors) if tensors else self.maker.leaf(self.scope, (3, 4), self.fill)
+        first = (
+            self.maker.choices.one(tensors)
+            if tensors
+            else self.maker.leaf(self.scope, (3, 4), self.fill)
+        )
         alike = [n for n in self.scope.like(self.scope.tensor(first)) if n in tensors]
-        names = [first, *(self.maker.choices.one(alike) for _ in range(1 + self.maker.choices.up_to(1)))]
+        names = [
+            first,
+            *(self.maker.choices.one(alike) for _ in range(1 + self.maker.choices.up_to(1))),
+        ]
         return f"[{', '.join(names)}]", [self.scope.tensor(name) for name in names]
 
 

@@ -19,6 +19,13 @@ from conformance.language import spec
 from conformance.language.capabilities import required_by
 from conformance.language.load import load_text
 
+#: The error that a program raises because of a word of a region.
+_RAISING = {
+    'block: "invalid"': "TypeError",
+    'option: "unknown"': "Exception",
+    'option: "wrong"': "Exception",
+    'signature: "undeclared"': "Exception",
+}
 #: Keys that say nothing about the program.
 _APART = ("smoke",)
 _SMALL: Mapping[str, Any] = {
@@ -37,6 +44,11 @@ class Word:
 
     key: str
     value: Any
+
+    @property
+    def raises(self) -> str:
+        """The error that a program raises because of it; empty for most."""
+        return _RAISING.get(self.text, "")
 
     @property
     def text(self) -> str:
@@ -91,7 +103,13 @@ def of_cases() -> tuple[tuple[Word, frozenset[str]], ...]:
 
 def _features(of_region: Mapping[str, Any], of_case: Mapping[str, Any]) -> frozenset[str] | None:
     """The features that words add to a small case; `None` where they cannot stand alone."""
-    region = {"recompute": "r1", "takes": ["x1"], "gives": "t1", "body": ["t1 = sin(x1)"], **of_region}
+    region = {
+        "recompute": "r1",
+        "takes": ["x1"],
+        "gives": "t1",
+        "body": ["t1 = sin(x1)"],
+        **of_region,
+    }
     case = {**_SMALL, "program": [region, "t2 = multiply(t1, w1)"], **of_case}
     if of_case.get("procedure") == "per_output":
         case["gradients"] = {"then": "sum(t1)"}

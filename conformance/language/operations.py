@@ -29,7 +29,8 @@ class OptionSpec:
     """A keyword of an operation: its type, its default, and for `str` the allowed words.
 
     A generated program gives it one of the values `tried`, or what it `means`: an axis of the first
-    argument, all of its axes in some `order`, a `shape`, or into how many `parts` an axis is divided.
+    argument, all of its axes in some `order`, a `shape`, or into how many `parts` an axis is divided;
+    only `beside` another option, or `instead` of one.
     """
 
     type: OneOf["int", "float", "bool", "str", "ints", "dtype"]
@@ -37,6 +38,8 @@ class OptionSpec:
     words: tuple[str, ...] = ()
     tried: tuple[Any, ...] = ()
     means: OneOf["", "axis", "order", "shape", "parts"] = ""
+    beside: str = ""
+    instead: str = ""
 
     @property
     def required(self) -> bool:
@@ -53,7 +56,8 @@ class Operation:
     hold whole numbers, `parts` those that are complex. `over` names an argument that programs write the
     result over, `within` a word of the region that it must stand in. `raises` is the error that it
     raises where its flag is true. `unlike` says that programs do something else in the rerun, and that
-    implementations differ on it.
+    implementations differ on it. Frameworks compute what is `exact` in float32 and float64 alone. Of a
+    `joint` operation, an element of the result depends on more than one of the argument.
     """
 
     name: str
@@ -71,6 +75,8 @@ class Operation:
     within: str = ""
     raises: str = ""
     unlike: str = ""
+    exact: bool = False
+    joint: bool = False
 
     @cached_property
     def patterns(self) -> tuple[tuple[str, ...] | None, ...]:
@@ -83,7 +89,12 @@ class Operation:
 
     @property
     def broadcasts(self) -> bool:
-        """Whether its arguments broadcast against each other; one of them may be a number."""
+        """Whether its arguments broadcast against each other."""
+        return self.shape.startswith(_BROADCAST)
+
+    @property
+    def takes_number(self) -> bool:
+        """Whether one of its arguments may be a number."""
         return self.shape == _BROADCAST
 
     def signature(self) -> str:
@@ -97,13 +108,13 @@ class Operation:
 _SHAPE, _SIZE = OptionSpec("ints", means="shape"), OptionSpec("int", tried=(2,))
 _FIRST, _LAST = OptionSpec("int", 0, means="axis"), OptionSpec("int", -1, means="axis")
 _AXIS, _SEED = OptionSpec("int", None, means="axis"), OptionSpec("int", None, tried=(5,))
-_OFF, _EPS = OptionSpec("bool", False), OptionSpec("float", 1e-5, tried=(1e-3,))
+_OFF, _EPS = OptionSpec("bool", False, beside="axis"), OptionSpec("float", 1e-5, tried=(1e-3,))
 _RANGE: dict[str, Any] = {
     "low": OptionSpec("float", 0.0, tried=(0.5,)),
     "high": OptionSpec("float", 1.0, tried=(1.5,)),
 }
 _DRAWN = {"shape": _SHAPE, **_RANGE}
-_PADDING = OptionSpec("str", "valid", ("valid", "same"))
+_PADDING = OptionSpec("str", "valid", ("valid", "same"), instead="stride")
 _RULE = OptionSpec("str", "reverse", ("reverse", "forward"))
 _CHANGES = OptionSpec("str", words=("values", "shape", "dtype", "operations", "product"))
 _SLOPES: dict[str, Any] = {
@@ -121,7 +132,7 @@ _TOGETHER = "(...) and (...) give (...)"
 _ADDED = "(n, ...) and (...) give (n, ...)"
 _ONE = "one number, ()"
 _UNLIKE = {"unlike": "The rerun computes something else than the forward pass."}
-_RAISES = {"raises": "ValueError"}
+_RAISES, _EXACT = {"raises": "ValueError"}, {"exact": True}
 _CONVOLVED = (
     "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
     "with the odd zero at the end"
@@ -139,7 +150,7 @@ def _op(
     random: bool = False,
     updates: str = "",
     capability: str = "",
-    told: Mapping[str, str] | None = None,
+    told: Mapping[str, Any] | None = None,
     **options: OptionSpec,
 ) -> Operation:
     """An operation. `needs` lists alternatives by argument: `a: b, b: a b | out b`. `told` is what else
@@ -171,7 +182,7 @@ _ALL = (
     _op("divide", "a b", "a: b, b: a b | out b", _BROADCAST),
     _op("negative", "x", "x:"),
     _op("matmul", "a b", "a: b, b: a", "(..., n, k) and (k, m) give (..., n, m)"),
-    _op("solve", "a b", _SOLVED, "(n, n) and (n, k) give (n, k)", capability="solve"),
+    _op("solve", "a b", _SOLVED, "(n, n) and (n, k) give (n, k)", capability="solve", told=_EXACT),
     _op("linear", "x w b", "x: w, w: x, b:", "(..., in), (out, in) and (out,) give (..., out)"),
     _op(
         "conv2d",
@@ -206,7 +217,7 @@ _ALL = (
     _op("square", "x", "x: x"),
     _op("sqrt", "x", "x: out | x"),
     _op("abs", "x", "x: x"),
-    _op("maximum", "a b", "a: a b | mask, b: a b | mask", _BROADCAST),
+    _op("maximum", "a b", "a: a b | mask, b: a b | mask", f"{_BROADCAST}; neither is a number"),
     _op("max", "x", "x: x out | mask | x | x mask", _REDUCED, axis=_LAST, keepdims=_OFF),
     _op("cumulative_sum", "x", "x: | x", axis=_LAST),
     _op("softmax", "x", "x: out | x", axis=_LAST),
@@ -239,7 +250,7 @@ _ALL = (
         axis=_FIRST,
     ),
     _op("astype", "x", "x:", dtype=OptionSpec("dtype")),
-    _op("to_complex", "a b", "a:, b:", _TOGETHER, capability="complex"),
+    _op("to_complex", "a b", "a:, b:", _TOGETHER, capability="complex", told=_EXACT),
     _op("real", "x", "x:", capability="complex", told={"parts": "x"}),
     _op("imag", "x", "x:", capability="complex", told={"parts": "x"}),
     _op("stop_gradient", "x"),
@@ -249,7 +260,7 @@ _ALL = (
     _op("python_uniform", "", "", _ONE, random=True, capability="python-random", **_RANGE),
     _op("rrelu", "x", "x: x mask | mask", random=True, capability="rrelu", **_SLOPES),
     _op("sin_or_cos", "x flag?", "x: x"),
-    _op("branch_sin", "x", "x: x"),
+    _op("branch_sin", "x", "x: x", told={"joint": True}),
     _op("loop_sin", "x", "x: x mask", times=OptionSpec("int", tried=(1, 2, 3))),
     _op("custom_sin", "x", "x: x", reads=OptionSpec("int", 1, tried=(2,)), rule=_RULE),
     _op("asking_sin", "x", "x: x", capability="gradient-flag"),
@@ -259,7 +270,7 @@ _ALL = (
     _op("counted_sin", "x seen?", "x: x", capability="list-changed", told=_UNLIKE),
     _op("switched_sin", "x", "x: x"),
     _op("doubled_sin", "x", "x: x", told={"within": "contexts"}),
-    _op("raise_in_rerun", "x flag?", "x: x", capability="unsteady", told=_RAISES),
+    _op("raise_in_rerun", "x flag?", "x: x", capability="unsteady", told=_UNLIKE),
     _op("accumulate_sin", "x total", "x: x", _ADDED, updates="total", capability="accumulate"),
     _op("add_in_place", "a b", "a:, b:", _TOGETHER, capability="in-place", told={"over": "a"}),
     _op("raise_if", "x flag?", "x:", capability="raise", told=_RAISES),
