@@ -82,6 +82,10 @@ class Statements:
                 return made
         return self.plain(scope)
 
+    def any(self, operation: Operation, scope: Scope) -> Made:
+        """A statement of this operation."""
+        return self._of(operation, scope, (), {}) or self.plain(scope)
+
     def of(self, operation: Operation, first: str, scope: Scope) -> Made | None:
         """A statement of an operation with this first argument, if others fit."""
         return self._of(operation, scope, (), {operation.tensors[0]: first})
