@@ -20,7 +20,7 @@ from conformance.judge import memory as judged
 from conformance.judge.arrays import against_others
 from conformance.judge.limits import SLACK, SMALL
 from conformance.judge.outcomes import of_verdict
-from conformance.language.capabilities import required_by
+from conformance.language.features import required_by
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case, Tolerance
 from conformance.model.observation import Allowed, Expected, Observation, Phase, Run

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from conformance.drivers.modules import load_module, searched
 from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.language import yaml_marks
-from conformance.language.capabilities import CAPABILITIES
+from conformance.language.features import CAPABILITIES
 from conformance.language.operations import OPERATIONS
 
 Discipline = OneOf["whole", "early-stop", "minimal"]

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from conformance.errors import CaseError
 from conformance.language import spec
-from conformance.language.capabilities import CAPABILITIES
+from conformance.language.features import CAPABILITIES
 from conformance.language.laws import LAWS
 from conformance.language.operations import BOOLS, OPERATIONS
 from conformance.language.program import ProgramBuilder

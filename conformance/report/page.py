@@ -25,7 +25,7 @@ from conformance.compare import CrossVerdict, side_of
 from conformance.drivers.adapter import DISCIPLINES
 from conformance.judge.outcomes import MEANING, SIGN, Outcome, of_result, of_verdict
 from conformance.language.build import TOLERANCES
-from conformance.language.capabilities import required_by
+from conformance.language.features import required_by
 from conformance.model.case import Case
 from conformance.model.result import Results
 from conformance.report import costs, sources, tables, text

@@ -23,7 +23,7 @@ from conformance.emit.programs import EmitFailure, Key, program_path, write_prog
 from conformance.judge.checks import applicable, judge
 from conformance.judge.known import Entry
 from conformance.judge.triage import noted
-from conformance.language.capabilities import CAPABILITIES, required_by
+from conformance.language.features import CAPABILITIES, required_by
 from conformance.model.case import Case
 from conformance.model.facts import Fact, Unoffered
 from conformance.model.observation import Expected, Observation, RandomSample

@@ -13,7 +13,7 @@ from pathlib import Path
 from conformance.drivers.adapter import Adapter, Variant, find_adapter
 from conformance.drivers.implementation import Described, adapt
 from conformance.errors import AdapterError, ConformanceError, nearest
-from conformance.judge.known import Entry, read
+from conformance.judge.known import Catalog, Entry, bound, read
 from conformance.language.hashing import cases_hash
 from conformance.language.load import load_folder
 from conformance.model.case import Case
@@ -159,11 +159,12 @@ def select(
     cases = load_folder(paths.cases)
     if not is_own(paths.cases):
         check_shapes(cases)
+    catalog = Catalog(cases)
     chosen = tuple(
         Chosen(
             adapter,
             tuple(v for v in adapter.variants if not variants or {v.name, v.id} & set(variants)),
-            (*read(adapter.known), *_shared(shares, paths)),
+            bound((*read(adapter.known), *_shared(shares, paths)), catalog),
         )
         for adapter in selected
     )
@@ -232,6 +233,7 @@ def unused(
     except ConformanceError:  # an installation without cases of its own
         own = ()
     absent = {case.id for case in own} - {case.id for case in cases}
+    known = bound(known, Catalog([*own, *cases]))
     return tuple(
         entry
         for position, entry in enumerate(known)
