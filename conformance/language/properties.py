@@ -438,12 +438,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "the parameters that it reads by closure, all of whose results depend on all of these",
         lambda p: any(c in p.reach.opaque.calls for c in p.calls),
     ),
-    "reached-more-as-operation": (
-        "a gradient reaches calls of a region more often as `reached-as-operation` says than it passes",
+    "reached-only-as-operation": (
+        "no gradient passes through a region, or through one around it, but one reaches it as "
+        "`reached-as-operation` says",
         lambda p: _more_often(p) > 0,
     ),
-    "reached-less-as-operation": (
-        "a gradient reaches calls of a region less often as `reached-as-operation` says than it passes",
+    "not-reached-as-operation": (
+        "a gradient passes through a region, but none reaches it as `reached-as-operation` says, or none "
+        "reaches one around it",
         lambda p: _more_often(p) < 0,
     ),
     "gradient-reads-draw": (
