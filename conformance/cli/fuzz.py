@@ -85,7 +85,6 @@ def fuzz(
 
         campaign = Campaign(
             runner,
-            chosen.known,
             variants,
             seed=seed,
             examples=examples,

@@ -12,7 +12,7 @@ from conformance.drivers.adapter import Variant
 from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Raw, Vocabulary, loaded, written
 from conformance.fuzz.reduce import reduced
-from conformance.judge.known import Entry
+from conformance.judge.known import Catalog, bound
 from conformance.judge.triage import Triage, Triaged, cause, triaged
 from conformance.language.features import CAPABILITIES
 from conformance.model.result import Result
@@ -73,7 +73,6 @@ class Campaign:
     def __init__(
         self,
         runner: Runner,
-        known: Sequence[Entry],
         variants: Sequence[Variant],
         *,
         seed: int,
@@ -81,7 +80,8 @@ class Campaign:
         seconds: float = float("inf"),
         told: Callable[[], None] = lambda: None,
     ) -> None:
-        self.runner, self.known_entries = runner, known
+        self.runner, self.catalog = runner, Catalog()
+        self.runner.known = self.known = bound(runner.known, self.catalog)
         self.seed, self.examples, self.seconds, self.told = seed, examples, seconds, told
         chosen = map(unrestricted, variants)
         self.tallies = [Tally(v, Vocabulary(may_have(v))) for v in chosen]
@@ -95,7 +95,7 @@ class Campaign:
             numbers = range(number, min(number + size, self.examples))
             for tally in self.tallies:
                 batch = list(self._generated(tally, numbers))
-                self.runner.emit([(program.case, tally.variant) for program in batch])
+                self._emit(batch, tally.variant)
                 for program in batch:
                     if time.monotonic() > ends:
                         return
@@ -112,12 +112,17 @@ class Campaign:
                 except CaseError:
                     tally.wasted += 1
 
+    def _emit(self, programs: Sequence[Generated], variant: Variant) -> None:
+        """Write programs, and have causes speak of them."""
+        self.catalog.only(program.case for program in programs)
+        self.runner.emit([(program.case, variant) for program in programs])
+
     def _judge(self, tally: Tally, program: Generated) -> None:
         result = self.runner.run(program.case, tally.variant)
         tally.judged += 1
         met: set[Key] = set()
         causes: set[str] = set()
-        for one in triaged(self.known_entries, result):
+        for one in triaged(self.known, result):
             if one.triage is Triage.KNOWN:
                 causes.add((one.entry and one.entry.cause) or one.reason)
             elif one.triage is Triage.UNEXPECTED:
@@ -148,7 +153,7 @@ class Campaign:
             programs = list(_loadable(candidates, tally.vocabulary.allowed))[: max(left, 0)]
             if time.monotonic() > ends:
                 return None
-            self.runner.emit([(program.case, tally.variant) for program in programs])
+            self._emit(programs, tally.variant)
             for program in programs:
                 left -= 1
                 self.told()
@@ -163,7 +168,7 @@ class Campaign:
     def _shown(self, program: Generated, variant: Variant) -> dict[Key, Triaged]:
         """The unexpected verdicts on a program, by group."""
         result = self.runner.run(program.case, variant)
-        shown = triaged(self.known_entries, result)
+        shown = triaged(self.known, result)
         return {group_of(result, one): one for one in shown if one.triage is Triage.UNEXPECTED}
 
 
