@@ -31,7 +31,7 @@ from rich.table import Table
 
 from conformance.drivers.adapter import Adapter, Variant, find_adapter
 from conformance.emit.programs import write_programs
-from conformance.language.capabilities import required_by
+from conformance.language.features import required_by
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.program import Program

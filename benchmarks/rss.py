@@ -22,7 +22,7 @@ from rich.table import Table
 from conformance.drivers.adapter import Adapter, Variant, find_adapter
 from conformance.drivers.modules import load_file
 from conformance.emit.programs import Key, write_programs
-from conformance.language.capabilities import required_by
+from conformance.language.features import required_by
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.observation import Observation, Run

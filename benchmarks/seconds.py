@@ -34,7 +34,7 @@ from conformance.cli.options import case_named
 from conformance.drivers.adapter import Variant, find_adapter
 from conformance.drivers.modules import load_file
 from conformance.emit.programs import EmitFailure, texts
-from conformance.language.capabilities import required_by
+from conformance.language.features import required_by
 from conformance.paths import find_paths
 from conformance.report.costs import PROGRAM, SECONDS
 from conformance.writing import write_text

@@ -43,7 +43,7 @@ from conformance.emit.programs import texts
 from conformance.errors import ConformanceError
 from conformance.judge import known
 from conformance.judge.checks import applicable
-from conformance.language.capabilities import required_by
+from conformance.language.features import required_by
 from conformance.language.load import load_file, load_folder
 from conformance.model.case import Case
 from conformance.model.result import Results
@@ -336,7 +336,7 @@ def read_known(file: Path) -> None:
     for entry in known.read(file):
         entry.covers("basics/conv-relu-gradient", "torch/reentrant", "gradient")
         entry.describes(_VERDICT)
-    added = {"case": "a/b", "variant": "c/d", "check": "value", "observed": "x", "reason": "y"}
+    added = {"cause": "c", "cases": "a/b", "shows": {"value": "x"}, "says": "y"}
     known.append(file, [added])
     assert known.read(file)[-1].reason == "y"
 

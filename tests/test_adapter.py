@@ -19,7 +19,7 @@ from conformance.drivers.adapter import (
 )
 from conformance.drivers.modules import load_file, load_module
 from conformance.errors import AdapterError
-from conformance.language.capabilities import CAPABILITIES
+from conformance.language.features import CAPABILITIES
 from conformance.oracle import tape
 from conformance.paths import find_paths
 

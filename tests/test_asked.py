@@ -14,7 +14,7 @@ import pytest
 from conformance.drivers.adapter import read_adapter
 from conformance.emit.emitter import PARTS, Emitter, Run, Tensors, asked
 from conformance.errors import AdapterError, NotEmittedError, NotOfferedError
-from conformance.language.capabilities import required_by
+from conformance.language.features import required_by
 from conformance.model.case import Case
 from conformance.run.runner import lacking
 from tests.suite_cases import CASES

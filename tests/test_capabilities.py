@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.drivers.adapter import all_adapters
-from conformance.language.capabilities import CAPABILITIES, required_by
+from conformance.language.features import CAPABILITIES, required_by
 from conformance.language.load import load_text
 from conformance.language.operations import OPERATIONS
 from tests.suite_cases import CASES

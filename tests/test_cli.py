@@ -189,8 +189,9 @@ def test_list_of_adapters(conformance):
 
 
 def test_known_lists_and_updates(conformance, run, tmp_path):
-    text = conformance("known", "--adapter", "mini", *MINI).stdout
-    assert "cause: fault\n  reason: the fault that this variant is made for" in text
+    text = conformance("known", "--adapter", "mini", *MINI, "--cases", str(mini.CASES)).stdout
+    assert "mini fault: defect, 5 cases" in text
+    assert "\n  the fault that this variant is made for\n  [wrong] gradient: fail:\n" in text
     copy = tmp_path / "copy"
     shutil.copytree(mini.ADAPTERS, copy)
     folder = ("--adapters-folder", str(copy))
@@ -199,17 +200,17 @@ def test_known_lists_and_updates(conformance, run, tmp_path):
     assert run("--adapter", "mini", "--variant", "wrong", *folder).returncode == 1
     done = conformance("known", "--adapter", "mini", "--update", *folder)
     assert done.returncode == 0, done.stderr
-    (entry,) = yaml.safe_load(file.read_text())  # one cause, so one reason is asked for
-    assert (entry["variant"], entry["check"]) == ("wrong", "gradient")
-    assert entry["cause"] == entry["reason"] == ""
-    assert set(entry["case"]) == {case.id for case in load.load_folder(mini.CASES)}
+    (cause,) = yaml.safe_load(file.read_text())
+    assert (cause["variants"], list(cause["shows"])) == ("wrong", ["gradient"])
+    assert cause["cause"] == cause["says"] == ""
+    assert set(cause["cases"]) == {case.id for case in load.load_folder(mini.CASES)}
     done = run("--adapter", "mini", "--variant", "wrong", *folder)
     assert done.returncode == 2
-    assert "without a reason" in done.stderr
-    file.write_text(file.read_text().replace("reason: ''", "reason: it is made to be"))
+    assert "without 'says'" in done.stderr
+    file.write_text(file.read_text().replace("says: ''", "says: it is made to be"))
     done = run("--adapter", "mini", "--variant", "wrong", *folder)
     assert done.returncode == 2
-    assert "without a cause" in done.stderr
+    assert "without 'name'" in done.stderr
     file.write_text(file.read_text().replace("cause: ''", "cause: fault"))
     assert run("--adapter", "mini", "--variant", "wrong", *folder).returncode == 0
 

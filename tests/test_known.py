@@ -9,14 +9,23 @@ import pytest
 import yaml
 
 from conformance.errors import KnownError
-from conformance.judge.known import Entry, append, read
+from conformance.judge.known import Catalog, Condition, Entry, append, bound, read
 from conformance.judge.triage import Triage, additions, covered, noted, triaged
+from conformance.language.load import load_text
 from conformance.model.facts import Difference, Raised
 from conformance.model.result import Result
 from conformance.model.verdict import KnownNote, Level, Status, Verdict
 
+from .test_load import GOOD
+
 ENTRY = Entry(
-    ("mini/*",), ("wrong",), "gradient", "is None", "forgets", "it forgets", "", "known.yaml:1"
+    variants=("wrong",),
+    check="gradient",
+    observed=("is None",),
+    cause="forgets",
+    reason="it forgets",
+    cases=("mini/*",),
+    where="known.yaml:1",
 )
 
 
@@ -81,37 +90,11 @@ def test_with_an_entry(status, expected):
         (Status.UNSUPPORTED, "lacks vmap", Triage.EXPECTED),
     ],
 )
-def test_one_that_is_not_strict_is_expected_wherever_it_is_seen(status, message, expected):
-    entry = replace(ENTRY, strict=False)
+def test_one_that_shows_sometimes_is_expected_wherever_it_is_seen(status, message, expected):
+    entry = replace(ENTRY, sometimes="it depends on chance")
     assert standing([entry], verdict(status, message)) == [expected]
-
-
-def test_one_that_is_not_strict_has_to_be_seen_somewhere(tmp_path):
-    text = (
-        "- {case: '*', variant: wrong, check: gradient, observed: is None, cause: c, reason: so, "
-        "strict: false}"
-    )
-    entries = read(write(tmp_path, text))
-    passing, failing = result(verdict(Status.PASS)), result(verdict(Status.FAIL))
-    assert covered(entries, passing) == ()
-    assert covered(entries, failing) == (0,)
-
-
-@pytest.mark.parametrize(
-    ("status", "message", "expected"),
-    [
-        (Status.FAIL, "gradient of x is None", Triage.KNOWN),
-        (Status.FAIL, "gradient of x differs", Triage.UNEXPECTED),
-        (Status.PASS, "right", Triage.EXPECTED),
-    ],
-)
-def test_an_intermittent_one_may_be_seen_in_no_case(tmp_path, status, message, expected):
-    entry = "case: '*', variant: wrong, check: gradient, observed: is None, cause: c, reason: so"
-    text = f"- {{{entry}, intermittent: true}}"
-    entries = read(write(tmp_path, text))
-    assert standing(entries, verdict(status, message)) == [expected]
-    assert covered(entries, result(verdict(Status.PASS))) == (0,)
-    assert covered(entries, result(verdict(Status.UNSUPPORTED))) == ()
+    judged = () if status is Status.UNSUPPORTED else (0,)
+    assert covered([entry], result(verdict(status, message))) == judged
 
 
 def test_known_deviation_that_passes_again_says_which_entry_to_take_out():
@@ -166,21 +149,21 @@ def test_other_verdicts_of_a_deviating_check_may_pass():
     ],
 )
 def test_patterns(cases, variants, case, variant, covered):
-    entry = Entry(cases, variants, "value", "", "cause", "why", "", "")
+    entry = replace(ENTRY, cases=cases, variants=variants, check="value")
     assert entry.covers(case, variant, "value") is covered
     assert not entry.covers(case, variant, "gradient")
 
 
 def test_entry_applies_where_its_check_was_judged():
-    gone = Entry(("gone/*",), ("*",), "gradient", "x", "cause", "why", "", "")
-    masked = Entry(("mini/*",), ("wrong",), "value", "x", "cause", "why", "", "")
+    gone = replace(ENTRY, cases=("gone/*",))
+    masked = replace(ENTRY, check="value")
     found = result(verdict(Status.FAIL), verdict(Status.UNSUPPORTED, check="value"))
     assert covered([ENTRY, gone, masked], found) == (0,)
     assert covered([ENTRY], result(verdict(Status.PASS))) == (0,)
 
 
 def test_notes_are_kept_with_results():
-    entry = Entry(("*",), ("*",), "gradient", "None", "forgets", "it forgets", "upstream", "")
+    entry = replace(ENTRY, url="upstream")
     two = result(verdict(Status.FAIL), verdict(Status.FAIL, check="value"))
     note = KnownNote("it forgets", "upstream", "forgets")
     assert [v.known for v in noted([entry], two).verdicts] == [note, None]
@@ -191,22 +174,77 @@ def test_notes_are_kept_with_results():
 
 
 def test_each_failure_of_a_check_has_the_note_of_its_own_entry():
-    late = Entry(("*",), ("*",), "gradient", "late", "waits", "it waits", "", "")
-    lost = Entry(("*",), ("*",), "gradient", "lost", "forgets", "it forgets", "", "")
+    late = replace(ENTRY, observed=("late",), cause="waits", reason="it waits")
+    lost = replace(ENTRY, observed=("lost",))
     two = result(verdict(Status.FAIL, "it is lost"), verdict(Status.FAIL, "it is late"))
     reasons = [v.known and v.known.reason for v in noted([late, lost], two).verdicts]
     assert reasons == ["it forgets", "it waits"]
 
 
+CAUSE = "- {cause: c, cases: a/b, shows: {value: 'fail:'}, says: so}\n"
+
+
 def test_reading_gives_file_and_line(tmp_path):
-    file = write(
-        tmp_path,
-        "# why\n- {case: a/b, variant: [x, y], check: value, observed: 'fail:', cause: c, reason: so}\n",
-    )
+    file = write(tmp_path, "# why\n" + CAUSE.replace("cases", "variants: [x, y], cases"))
     (entry,) = read(file)
     assert entry.where == f"{file}:2"
     assert entry.variants == ("x", "y")
     assert read(tmp_path / "none.yaml") == ()
+
+
+def test_a_cause_has_several_forms_and_each_an_entry_for_each_check(tmp_path):
+    file = write(
+        tmp_path,
+        """\
+- cause: forgets
+  kind: limit
+  url: page
+  variants: wrong
+  when: {region: [captured-parameter, not kwargs]}
+  shows: {gradient: [is None, is zeros], executions: inert}
+  says: It
+    forgets.
+  also:
+  - {variants: late, shows: {gradient: late}}
+  - {cases: mini/square, sometimes: by chance}
+""",
+    )
+    condition = (Condition(("captured-parameter", "not kwargs")),)
+    gradient, executions, late, *by_id = read(file)
+    assert gradient.observed == ("is None", "is zeros")
+    assert (gradient.when, gradient.variants, gradient.kind) == (condition, ("wrong",), "limit")
+    assert (executions.check, executions.reason) == ("executions", "It forgets.")
+    assert (late.when, late.variants, late.observed) == (condition, ("late",), ("late",))
+    assert [(e.check, e.cases, e.when, e.lenient) for e in by_id] == [
+        ("gradient", ("mini/square",), (), True),
+        ("executions", ("mini/square",), (), True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("when", "holds"),
+    [
+        ("region: captured-parameter", True),
+        ("region: [captured-parameter, function]", True),
+        ("region: not captured-parameter", False),
+        ("region: not kwargs", True),
+        ("case: [captured-parameter, not train]", True),
+        ("case: second-order", False),
+        ("region: captured-parameter, case: second-order", False),
+        ("region: 'op:matmul'", True),
+    ],
+)
+def test_features_say_when_it_shows(tmp_path, when, holds):
+    (case,) = load_text(GOOD, "family.yaml")
+    text = f"- {{cause: c, when: {{{when}}}, shows: {{gradient: is None}}, says: so}}"
+    (entry,) = bound(read(write(tmp_path, text)), Catalog([case]))
+    assert entry.names_case(case.id) is holds
+    assert entry.covers(case.id, "mini/wrong", "gradient") is holds
+    assert not entry.names_case("another/case")
+    # Of several conditions one has to hold.
+    text = text.replace(f"{{{when}}}", f"[{{{when}}}, {{case: function}}]")
+    (entry,) = bound(read(write(tmp_path, text)), Catalog([case]))
+    assert entry.names_case(case.id)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "# nothing\n"])
@@ -217,25 +255,20 @@ def test_nothing_known(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("case: a", "expected a list"),
+        ("cause: a", "expected a list"),
         ("- [", "not YAML"),
-        ("- {case: a/b, variant: x, check: value, observed: y, cause: c}", "without a reason"),
-        (
-            "- {case: a/b, variant: x, check: value, observed: y, cause: c, reason: ' '}",
-            "without a reason",
-        ),
-        (
-            "- {case: a/b, variant: x, check: value, cause: c, reason: z}",
-            "observed: Field required",
-        ),
-        ("- {case: a/b, variant: x, check: value, observed: '', cause: c, reason: z}", "observed"),
-        (
-            "- {case: a/b, variant: x, check: value, observed: y, reason: z}",
-            "cause: Field required",
-        ),
-        ("- {case: a/b, variant: x, check: value, observed: y, cause: a-b, reason: z}", "cause"),
-        ("- {case: a/b, variant: x, check: value, observed: y, cause: '', reason: z}", "a cause"),
-        ("- {case: a/b, variant: x, check: value, observed: y, cause: c, reason: z, u: v}", "u: E"),
+        (CAUSE.replace("says: so", "says: ' '"), "without 'says'"),
+        (CAUSE.replace("cause: c", "cause: ''"), "without 'name'"),
+        (CAUSE.replace("cause: c, ", ""), "cause: Field required"),
+        (CAUSE.replace("cause: c", "cause: a-b"), "cause: String should match"),
+        (CAUSE.replace("cases: a/b, ", ""), "nothing says when"),
+        (CAUSE.replace("{value: 'fail:'}", "{}"), "nothing says what shows"),
+        (CAUSE.replace("says", "u: v, says"), "u: Extra"),
+        (CAUSE.replace("says", "kind: wish, says"), "kind: Input should be"),
+        (CAUSE.replace("says", "kind: limit, says"), "has no url"),
+        (CAUSE + CAUSE, "two causes are named 'c'"),
+        (CAUSE.replace("cases: a/b", "when: {region: kwarg}"), "no feature 'kwarg'"),
+        (CAUSE.replace("cases: a/b", "when: {region: 'op:dropuot'}"), "no feature 'op:dropuot'"),
     ],
 )
 def test_malformed_list_is_refused(tmp_path, text, message):
@@ -246,39 +279,36 @@ def test_malformed_list_is_refused(tmp_path, text, message):
 
 
 def test_update_adds_what_is_new_and_keeps_what_is_there(tmp_path):
-    file = write(
-        tmp_path,
-        "# Kept.\n"
-        "- {case: mini/*, variant: wrong, check: gradient, observed: None, cause: c, reason: so}\n",
-    )
-    file.write_text(file.read_text().replace("observed: None", "observed: 'None'"))
+    text = "# Kept.\n- {cause: c, variants: wrong, cases: mini/*, shows: {gradient: 'None'}, says: so}\n"
+    file = write(tmp_path, text)
     found = [
         result(verdict(Status.FAIL), verdict(Status.FAIL, "off by 2", "value")),
         result(verdict(Status.FAIL, "off by 2", "value"), variant="mini/other"),
         result(verdict(Status.WARN, "peak", "peak memory"), case="mini/warned"),
         result(verdict(Status.BROKEN, "oh", "error"), case="mini/broken"),
     ]
-    added = additions(read(file), found)
+    added = additions(read(file), found, Catalog())
     assert added == [
         {
-            "case": "mini/square",
-            "variant": ["wrong", "other"],
-            "check": "value",
-            "observed": "fail: off by 2",
             "cause": "",
-            "reason": "",
+            "kind": "defect",
+            "variants": ["wrong", "other"],
+            "cases": "mini/square",
+            "shows": {"value": "fail: off by 2"},
+            "says": "",
+            "instead": "",
         }
     ]
     append(file, added)
-    assert file.read_text().startswith("# Kept.\n- {case: mini/*")
+    assert file.read_text().startswith(text)
     assert len(yaml.safe_load(file.read_text())) == 2
-    with pytest.raises(KnownError, match="without a reason"):
+    with pytest.raises(KnownError, match="without 'says'"):
         read(file)
     again = read(file, unfinished=True)
-    assert additions(again, found) == []
+    assert additions(again, found, Catalog()) == []
 
 
-def test_update_asks_once_for_one_cause():
+def test_update_asks_once_for_one_cause(tmp_path):
     def differs(name: str, kind: str, words: str) -> Verdict:
         fact = Difference("gradient", name, kind, "plain run")
         message = f"gradient with respect to {name} {words}"
@@ -301,44 +331,33 @@ def test_update_asks_once_for_one_cause():
         result(raised("no axis 1 in 'max'"), case="a/6"),
         result(raised("an array is not taken"), case="a/7"),
     ]
-    added = additions([], found)
-    assert [(one["case"], one["variant"], one["observed"]) for one in added] == [
+    added = additions([], found, Catalog())
+    assert [(one["cases"], one["variants"], *one["shows"].values()) for one in added] == [
         (["a/1", "a/2"], "wrong", none),
         ("a/3", ["wrong", "other"], f"fail: gradient with respect to w {none} (4,)"),
         ("a/4", "wrong", "fail: gradient with respect to w differs in 4 of 4 elements"),
         (["a/5", "a/6"], "wrong", "fail: raised: no axis"),
         ("a/7", "wrong", "fail: raised: an array is not taken"),
     ]
-    entries = [
-        Entry(
-            _words(one["case"]),
-            _words(one["variant"]),
-            one["check"],
-            one["observed"],
-            "",
-            "",
-            "",
-            "",
-        )
-        for one in added
-    ]
-    assert additions(entries, found) == []  # each of them is described
+    file = tmp_path / "known.yaml"
+    append(file, added)
+    assert additions(read(file, unfinished=True), found, Catalog()) == []  # each is described
 
 
-def _words(given) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def test_update_proposes_features(tmp_path):
+    text = GOOD + GOOD[GOOD.index("  one:") :].replace("  one:", "  named:").replace(
+        "takes: x", "takes: []\n        kwargs: {x: x}"
+    )
+    cases = load_text(text, "family.yaml")
+    lost, right = verdict(Status.FAIL), verdict(Status.PASS)
+    ids = [case.id for case in cases]
+    found = [result(right, case=ids[0]), result(lost, case=ids[1])]
+    (added,) = additions([], found, Catalog(cases))
+    assert added["when"] == [{"region": ["kwargs"]}]
 
 
 def test_update_of_an_empty_list(tmp_path):
     file = write(tmp_path, "# Comment.\n[]\n")
-    entry = {
-        "case": "a/b",
-        "variant": "x",
-        "check": "c",
-        "observed": "y",
-        "cause": "",
-        "reason": "",
-    }
-    append(file, [entry])
-    assert file.read_text().startswith("# Comment.\n- case: a/b\n")
+    append(file, [{"cause": "c", "cases": "a/b", "shows": {"value": "y"}, "says": ""}])
+    assert file.read_text().startswith("# Comment.\n- cause: c\n")
     assert len(read(file, unfinished=True)) == 1

@@ -15,7 +15,7 @@ from conformance.emit import accumulating, usual
 from conformance.emit.emitter import Call
 from conformance.emit.usual import CALLS
 from conformance.errors import CaseError
-from conformance.language.capabilities import CAPABILITIES
+from conformance.language.features import CAPABILITIES
 from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM, RENAMED, Operation
 from conformance.language.statements import parse
 from conformance.model.case import Position, Statement

@@ -144,14 +144,13 @@ def own_adapter(pytester: pytest.Pytester, known: str) -> str:
     return str(folder)
 
 
-def entry(**changes: str) -> str:
+def entry(**changes: object) -> str:
     given = {
-        "case": "mini/*",
-        "variant": "right",
-        "check": "gradient",
-        "observed": "fail:",
         "cause": "so",
-        "reason": "so it was",
+        "variants": "right",
+        "cases": "mini/*",
+        "shows": {"gradient": "fail:"},
+        "says": "so it was",
     }
     return json.dumps([given | changes])
 
@@ -164,7 +163,7 @@ def test_known_deviation_that_passes_again_fails(session, pytester):
 
 
 def test_deviation_other_than_the_known_one_fails(session, pytester):
-    known = entry(variant="wrong", observed="is None")
+    known = entry(variants="wrong", shows={"gradient": "is None"})
     done = session(*variants("wrong"), adapter=own_adapter(pytester, known))
     assert done.ret == 1
     done.stdout.fnmatch_lines(["*not what *known.yaml:1 describes: 'is None'*"])
@@ -180,7 +179,7 @@ def one_variant(pytester: pytest.Pytester, known: str) -> str:
 
 
 def test_entry_that_explains_nothing_fails_a_full_run(session, pytester):
-    adapter = one_variant(pytester, entry(case="mini/removed"))
+    adapter = one_variant(pytester, entry(cases="mini/removed"))
     done = session(adapter=adapter)
     assert done.parseoutcomes().get("failed", 0) == 0
     assert done.ret == 1
@@ -189,10 +188,10 @@ def test_entry_that_explains_nothing_fails_a_full_run(session, pytester):
     assert session("-n", "2", adapter=adapter).ret == 1
 
 
-def test_entry_without_a_reason_is_refused(session, pytester):
-    done = session(adapter=own_adapter(pytester, entry(reason="")))
+def test_a_cause_that_says_nothing_is_refused(session, pytester):
+    done = session(adapter=own_adapter(pytester, entry(says="")))
     assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["*known.yaml:1: a known deviation without a reason*"])
+    done.stderr.fnmatch_lines(["*known.yaml:1: a cause without 'says'*"])
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])

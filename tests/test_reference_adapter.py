@@ -15,7 +15,7 @@ import pytest
 
 from conformance.drivers.adapter import read_adapter
 from conformance.emit.programs import write_programs
-from conformance.language.capabilities import required_by
+from conformance.language.features import required_by
 from conformance.language.load import load_text
 from conformance.language.operations import OF_CALLABLES
 from conformance.model.case import Case

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.drivers.adapter import all_adapters
-from conformance.judge.known import Entry
+from conformance.judge.known import Catalog, Entry, bound
 from conformance.judge.known import read as read_known
 from tests.report_samples import MINI
 from tests.suite_cases import CASES
@@ -25,7 +25,7 @@ from tools.coverage import (
 )
 from tools.shared import ADAPTERS, ROOT, RegisterError, variants
 
-KNOWN = {adapter.name: read_known(adapter.known) for adapter in all_adapters(ADAPTERS)}
+KNOWN = {a.name: bound(read_known(a.known), Catalog(CASES)) for a in all_adapters(ADAPTERS)}
 LISTED = read(FILE)
 
 
@@ -64,7 +64,14 @@ def entry(
     observed: str = "is None",
 ) -> Entry:
     return Entry(
-        (case,), ("reentrant",), check, observed, "forgets", "it forgets", url, "known.yaml:1"
+        variants=("reentrant",),
+        check=check,
+        observed=(observed,),
+        cause="forgets",
+        reason="it forgets",
+        cases=(case,),
+        url=url,
+        where="known.yaml:1",
     )
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from conformance.drivers.adapter import all_adapters
 from conformance.errors import ConformanceError, nearest
 from conformance.judge.checks import CHECKS
-from conformance.judge.known import Entry
+from conformance.judge.known import Catalog, Entry, bound
 from conformance.judge.known import read as read_known
 from conformance.language.load import load_folder
 from conformance.model.case import Case
@@ -165,7 +165,7 @@ def fails(line: Line, lines: Sequence[Line], cases: Sequence[Case], known: Known
     `lines` is the whole list.
     """
     return _of_a_must(line) and any(
-        _names(entry, line, lines) and not entry.observed.startswith(f"{Status.WARN}:")
+        _names(entry, line, lines) and not entry.observed[0].startswith(f"{Status.WARN}:")
         for entry in _entries(line, cases, known)
     )
 
@@ -224,7 +224,8 @@ def main() -> None:
 def _told(in_lines: bool) -> Iterator[str]:
     listed, cases = read(FILE), load_folder(FILE.parent)
     validate(listed, cases, variants())
-    known = {adapter.name: read_known(adapter.known) for adapter in all_adapters(ADAPTERS)}
+    catalog = Catalog(cases)
+    known = {a.name: bound(read_known(a.known), catalog) for a in all_adapters(ADAPTERS)}
     lacking = unexplained(listed, cases, known)
     if lacking:
         raise ConformanceError("\n".join(lacking), hint="add it to the adapter's known.yaml")

@@ -11,6 +11,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,13 +31,14 @@ from conformance.emit.emitter import PARTS as ASKED
 from conformance.emit.emitter import Body, Forward, Layers, Recompute, Run, Tensors, Values
 from conformance.exits import MEANINGS
 from conformance.judge.checks import CHECKS
-from conformance.judge.known import EntryModel
+from conformance.judge.known import CauseModel
 from conformance.judge.outcomes import MEANING, SIGN
 from conformance.language.build import TOLERANCES
-from conformance.language.capabilities import CAPABILITIES
+from conformance.language.features import CAPABILITIES, feature_names, features_of, meaning
 from conformance.language.laws import LAWS
 from conformance.language.load import load_folder
 from conformance.language.operations import OPERATIONS, Operation
+from conformance.language.properties import FAMILIES
 from conformance.language.spec import (
     ArrayModel,
     CaseModel,
@@ -122,6 +124,19 @@ def _needs(operation: Operation) -> str:
 
 def capabilities() -> str:
     return table(("capability", "meaning"), ((f"`{k}`", v) for k, v in CAPABILITIES.items()))
+
+
+def features() -> str:
+    by_feature: dict[str, str] = {}
+    for case in sorted(load_folder(ROOT / "cases"), key=lambda case: len(case.statements())):
+        for word in features_of(case).case:
+            by_feature.setdefault(word, case.id)
+    rows = [(word, by_feature.get(word, "")) for word in feature_names() if ":" not in word]
+    for family in FAMILIES:
+        members = (word for word in sorted(by_feature) if word.startswith(f"{family}:"))
+        rows += [(word, by_feature[word]) for word in islice(members, 1)]
+    shown = ((f"`{w}`", meaning(w), f"`{case}`" if case else "") for w, case in rows)
+    return table(("feature", "meaning", "a case"), shown)
 
 
 def tolerances() -> str:
@@ -213,24 +228,17 @@ def keyword_keys() -> str:
 def keywords() -> str:
     def rows() -> Iterator[tuple[str, ...]]:
         for adapter in all_adapters(ROOT / "adapters"):
-            for keyword, meaning in adapter.model.keywords.items():
-                options = " and ".join(f"`{option}`" for option in meaning.options)
-                given = f"the case's {options}" if options else f"`{meaning.always}`"
-                known = ", ".join(f"`{variant}`" for variant in meaning.known)
+            for keyword, given_as in adapter.model.keywords.items():
+                options = " and ".join(f"`{option}`" for option in given_as.options)
+                given = f"the case's {options}" if options else f"`{given_as.always}`"
+                known = ", ".join(f"`{variant}`" for variant in given_as.known)
                 yield f"`{adapter.name}`", f"`{keyword}`", given, known
 
     return table(("adapter", "keyword", "what it is given", "built on"), rows())
 
 
 def known_keys() -> str:
-    return _keys(
-        EntryModel,
-        {
-            "check": "The check's name.",
-            "reason": "A person's words: why it deviates. A run refuses an entry without.",
-            "url": "The upstream report, where there is one.",
-        },
-    )
+    return _keys(CauseModel)
 
 
 def emitter_methods() -> str:
@@ -470,6 +478,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
         keyword_keys,
         keywords,
         known_keys,
+        features,
         emitter_methods,
         observer_methods,
         methods,

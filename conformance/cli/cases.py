@@ -1,7 +1,5 @@
 """`conformance list`, `show`, `emit`, `schema`: looking without running."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 from enum import StrEnum
@@ -17,7 +15,7 @@ from conformance.drivers.implementation import adapt, describe
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ConformanceError
 from conformance.language import load
-from conformance.language.capabilities import CAPABILITIES, required_by
+from conformance.language.features import CAPABILITIES, required_by
 from conformance.observe.pool import completed
 from conformance.paths import find_paths
 from conformance.run.runner import checks_of, lacking

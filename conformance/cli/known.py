@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from conformance import store
 from conformance.cli import options
+from conformance.drivers.adapter import Adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.errors import ConformanceError
-from conformance.judge.known import append, read
-from conformance.judge.triage import additions
+from conformance.judge.known import Catalog, Entry, append, bound, read
+from conformance.judge.triage import additions, triaged
+from conformance.language.load import load_folder
+from conformance.model.case import Case
 from conformance.paths import find_paths
+from conformance.words import counted
 
 
 def known(
@@ -26,6 +32,7 @@ def known(
         ),
     ] = False,
     implementation: options.ImplementationName = None,
+    cases_folder: options.CasesFolder = None,
     adapters_folder: options.AdaptersFolder = None,
     reports: options.ReportsFolder = None,
 ) -> None:
@@ -46,27 +53,60 @@ def known(
         if len(adapter) != 1:
             raise ConformanceError("--implementation needs one --adapter to run in")
         chosen = (adapt(chosen[0], describe(implementation)),)
+    cases = load_folder(find_paths(adapters=adapters_folder, cases=cases_folder).cases)
+    catalog = Catalog(cases)
     for owner in chosen:
-        file = owner.known
-        entries = read(file, unfinished=True)
+        entries = bound(read(owner.known, unfinished=True), catalog)
         if update:
             run = store.read(store.file_of(paths.reports, owner.name))
-            added = additions(entries, run.results)
-            append(file, added)
-            noun = "entry" if len(added) == 1 else "entries"
-            typer.echo(f"{file}: {len(added)} new {noun}, to be given causes and reasons")
+            added = additions(entries, run.results, catalog)
+            append(owner.known, added)
+            noun = "cause" if len(added) == 1 else "causes"
+            typer.echo(f"{owner.known}: {len(added)} new {noun}, to be given names and `says`")
             continue
-        for entry in entries:
-            program = owner.reproducer(entry.cause)
-            shown = f" ({program})" if program else ""
-            places = f"{', '.join(entry.cases)} [{', '.join(entry.variants)}]"
-            typer.echo(f"{owner.name} {places} {entry.check}")
-            for line in (
-                f"observed: {entry.observed}",
-                f"cause: {entry.cause or '(none yet)'}{shown}",
-                f"reason: {entry.reason or '(none yet)'}",
-                entry.url,
-                entry.where,
-            ):
-                if line:
-                    typer.echo(f"  {line}")
+        explained = _explained(store.file_of(paths.reports, owner.name), entries)
+        for line in (*_listed(owner, entries, cases), explained):
+            if line:
+                typer.echo(line)
+
+
+def _listed(owner: Adapter, entries: Sequence[Entry], cases: Sequence[Case]) -> Iterator[str]:
+    """The causes of an adapter: those that everyday cases show first, then those of most cases."""
+    by_cause: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_cause.setdefault(entry.cause, []).append(entry)
+    shown = {
+        cause: [case for case in cases if any(entry.names_case(case.id) for entry in of_cause)]
+        for cause, of_cause in by_cause.items()
+    }
+    everyday = {cause: sum(case.smoke for case in found) for cause, found in shown.items()}
+    for cause in sorted(by_cause, key=lambda c: (-everyday[c], -len(shown[c]))):
+        first, number = by_cause[cause][0], counted(len(shown[cause]), "case")
+        told = f", {everyday[cause]} of them everyday" if everyday[cause] else ""
+        yield f"{owner.name} {cause or '(no name yet)'}: {first.kind}, {number}{told}"
+        yield f"  {first.reason or '(nothing is said of it yet)'}"
+        if first.instead:
+            yield f"  Instead: {first.instead}"
+        for entry in by_cause[cause]:
+            yield f"  [{', '.join(entry.variants)}] {entry.check}: {' | '.join(entry.observed)}"
+        program = owner.reproducer(cause)
+        yield from (f"  {line}" for line in (program, first.url, first.where) if line)
+
+
+def _explained(file: Path, entries: Sequence[Entry]) -> str:
+    """How many deviations of the last run are explained by features; empty where there was none."""
+    if not file.is_file():
+        return ""
+    by_features: dict[tuple[str, str, str], bool] = {}
+    for result in store.read(file).results:
+        for one in triaged(entries, result):
+            if one.entry is not None and one.verdict.status.deviates:
+                key = (result.case, result.variant, one.verdict.check)
+                by_features[key] = by_features.get(key, True) and not one.entry.cases
+    if not by_features:
+        return ""
+    number, total = sum(by_features.values()), len(by_features)
+    return (
+        f"{file}: of {counted(total, 'deviation')} (case, variant, check), {number} "
+        f"({100 * number / total:.0f} %) are explained by features, the others by case ids"
+    )

@@ -1,12 +1,13 @@
-"""Known deviations: `adapters/<name>/known.yaml`, a list of entries that explain verdicts.
+"""Known deviations: `adapters/<name>/known.yaml`, a list of causes, each of which explains verdicts.
 
-An entry says which case, variant and check deviate, a piece of text that the verdict must contain, the
-name of the cause, and a person's reason. Entries with one cause share its name; an adapter has a program
-that shows the cause in `reproducers/<cause>.py`. Entries are strict: the run fails where a deviation is
-gone, and where an entry explains none. An entry with `strict: false` has to explain a deviation in one
-of the cases that it names, and may in all of them. An `intermittent` one appears in some runs and not in
-others, and need explain none, as long as what it names is judged. Entries that an implementation shares
-with the variant that it is built on need not explain any: the implementation may do better.
+A cause says which variants deviate and when: `when` names features of the program (see
+`conformance.language.features`), `shows` the checks that deviate then, with a piece of text that the
+verdict must contain. An adapter has a program that shows the cause in `reproducers/<cause>.py`.
+
+Causes are strict. The run fails where a deviation is gone, and where a cause explains none. What
+depends on chance says `sometimes`, and why: it may be seen in some cases, or in none. Causes that an
+implementation shares with the variant that it is built on need not explain any: the implementation may
+do better.
 """
 
 from __future__ import annotations
@@ -14,78 +15,152 @@ from __future__ import annotations
 import fnmatch
 import functools
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal as OneOf
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from conformance.errors import KnownError
+from conformance.errors import KnownError, nearest
 from conformance.language import yaml_marks
+from conformance.language.features import Features, feature_names, features_of, is_feature
+from conformance.model.case import Case
 from conformance.model.verdict import Verdict
 from conformance.writing import write_text
 
+Words = str | list[str]
+_NOT = "not "
 
-class EntryModel(BaseModel):
-    """An entry as it is written."""
+
+class ConditionModel(BaseModel):
+    """Features that a program has together; `not x` for one that it lacks."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    case: str | list[str] = Field(
-        description="Case ids; `*` and `?` stand for any text, and `!` before one takes them out again."
+    region: Words = Field([], description="Features that one region has, all of them.")
+    case: Words = Field([], description="Features of the case, or of any of its regions.")
+
+
+class FormModel(BaseModel):
+    """What deviates, and when."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    variants: Words | None = Field(
+        None, description="Variants, with or without the adapter's name; all if it is left out."
     )
-    variant: str | list[str] = Field(description="Variants, with or without the adapter's name.")
-    check: str
-    observed: str = Field(min_length=1, description="A part of the verdict's status and message.")
+    when: ConditionModel | list[ConditionModel] | None = Field(
+        None, description="Features of the program; of several conditions one has to hold."
+    )
+    cases: Words | None = Field(
+        None,
+        description="Case ids, for what no feature can tell; `*` and `?` stand for any text, and `!` "
+        "before one takes them out again.",
+    )
+    shows: dict[str, Words] = Field(
+        {}, description="By check, a part of the verdict's status and message, or several of them."
+    )
+    sometimes: str = Field(
+        "", description="Why the deviation shows in some runs or cases only, where it does."
+    )
+
+
+class CauseModel(FormModel):
+    """A cause as it is written."""
+
     cause: str = Field(
         pattern="^[a-z0-9_]*$",
         description="The cause's name: that of its program in `reproducers`, without `.py`.",
     )
-    reason: str | None = None
-    url: str = ""
-    strict: bool = Field(
-        default=True,
-        description="`false` where it is expected wherever it is seen among these cases, and has to be "
-        "seen in one of them only.",
+    kind: OneOf["defect", "limit", "choice"] = Field(
+        "defect",
+        description="`defect`; `limit`: the documentation says so, on the page at `url`; `choice`: an "
+        "implementation may do so.",
     )
-    intermittent: bool = Field(
-        default=False,
-        description="`true` where it appears in some runs and not in others: it is expected wherever it "
-        "is seen among these cases, and may be seen in none.",
+    says: str = Field("", description="What happens, and when, in a sentence.")
+    instead: str = Field("", description="What to do instead.")
+    url: str = Field("", description="The report upstream, or the page that documents a limit.")
+    since: str = Field("", description="The first release that is known to deviate.")
+    fixed: str = Field("", description="The first release that does not deviate any more.")
+    also: list[FormModel] = Field(
+        [], description="Further forms of it; what one leaves out is that of the cause."
     )
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A known deviation. `where` is its file and line; `shared` is the variant whose deviation it is,
-    where somebody's own recompute shares it."""
+class Condition:
+    """Features that one region has, all of them, and features of the case."""
 
-    cases: tuple[str, ...]
+    region: tuple[str, ...] = ()
+    case: tuple[str, ...] = ()
+
+    def holds(self, features: Features) -> bool:
+        """Whether a program with these features meets the condition."""
+        return _all(self.case, features.case) and (
+            not self.region or any(_all(self.region, region) for region in features.regions)
+        )
+
+
+def _all(words: Iterable[str], features: frozenset[str]) -> bool:
+    return all((word.removeprefix(_NOT) in features) is not word.startswith(_NOT) for word in words)
+
+
+class Catalog:
+    """Cases by id, and the features of those that are asked for."""
+
+    def __init__(self, cases: Iterable[Case] = ()) -> None:
+        self.cases = {case.id: case for case in cases}
+        self._features: dict[str, Features] = {}
+
+    def features(self, case: str) -> Features | None:
+        """The features of a case; `None` where the case is not there."""
+        if case not in self._features and case in self.cases:
+            self._features[case] = features_of(self.cases[case])
+        return self._features.get(case)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a cause says of one check. `where` is its file and line; `shared` is the variant whose
+    deviation it is, where somebody's own recompute shares it."""
+
     variants: tuple[str, ...]
     check: str
-    observed: str
+    observed: tuple[str, ...]
     cause: str
     reason: str
-    url: str
-    where: str
+    when: tuple[Condition, ...] = ()
+    cases: tuple[str, ...] = ()
+    url: str = ""
+    where: str = ""
+    kind: str = "defect"
+    instead: str = ""
+    sometimes: str = ""
     shared: str = ""
-    strict: bool = True
-    intermittent: bool = False
+    catalog: Catalog = field(default_factory=Catalog, repr=False, compare=False)
 
     @property
     def lenient(self) -> bool:
-        """Whether a case that the entry names may lack the deviation."""
-        return bool(self.shared) or self.intermittent or not self.strict
+        """Whether the deviation may be absent where the entry speaks of a case."""
+        return bool(self.shared or self.sometimes)
 
     def names_case(self, case: str) -> bool:
-        """Whether the entry names this case, for any variant and check: the last pattern counts."""
-        matching = [p for p in self.cases if _matcher(p.removeprefix("!"))(case)]
-        return bool(matching) and not matching[-1].startswith("!")
+        """Whether the entry is about this case, for any variant and check. Of patterns the last that
+        matches counts."""
+        if self.cases:
+            matching = [p for p in self.cases if _matcher(p.removeprefix("!"))(case)]
+            if not matching or matching[-1].startswith("!"):
+                return False
+        if not self.when:
+            return True
+        features = self.catalog.features(case)
+        return features is not None and any(one.holds(features) for one in self.when)
 
     def covers(self, case: str, variant: str, check: str) -> bool:
         """Whether the entry is for this check of this case on this variant (a full id)."""
-        return check == self.check and self.names_case(case) and self.names_variant(variant)
+        return check == self.check and self.names_variant(variant) and self.names_case(case)
 
     def names_variant(self, variant: str) -> bool:
         """Whether the entry names this variant (a full id), for any case and check."""
@@ -94,16 +169,16 @@ class Entry:
 
     def describes(self, verdict: Verdict) -> bool:
         """Whether the verdict is a deviation whose text (`fail: gradient of x is None, but …`) contains
-        the entry's."""
+        one of the entry's."""
         text = f"{verdict.status}: {verdict.message}\n{verdict.observed}"
-        return verdict.status.deviates and self.observed in text
+        return verdict.status.deviates and any(part in text for part in self.observed)
 
 
 def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
     """The entries of a file, none where there is no file.
 
-    Raises `KnownError` with file and line for what is malformed, and for an entry without a cause or
-    a reason unless `unfinished` ones are wanted.
+    Raises `KnownError` with file and line for what is malformed, for two causes of one name, and for a
+    cause without a name or `says` unless `unfinished` ones are wanted.
     """
     if not file.is_file():
         return ()
@@ -111,34 +186,89 @@ def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
     if marked.value is None:
         return ()
     if not isinstance(marked.value, list):
-        raise KnownError("expected a list of entries", where=file)
-    return tuple(
-        _entry(raw, f"{file}:{marked.at((number,)).line}", unfinished)
-        for number, raw in enumerate(marked.value)
-    )
+        raise KnownError("expected a list of causes", where=file)
+    entries: list[Entry] = []
+    lines: dict[str, str] = {}
+    for number, raw in enumerate(marked.value):
+        where = f"{file}:{marked.at((number,)).line}"
+        model = _model(raw, where, unfinished)
+        if model.cause and model.cause in lines:
+            hint = f"the other one: {lines[model.cause]}; further forms of a cause go under `also`"
+            raise KnownError(f"two causes are named {model.cause!r}", where=where, hint=hint)
+        lines[model.cause] = where
+        entries += _entries(model, where)
+    return tuple(entries)
 
 
-def _entry(raw: object, where: str, unfinished: bool) -> Entry:
+def _model(raw: object, where: str, unfinished: bool) -> CauseModel:
     try:
-        model = EntryModel.model_validate(raw)
+        model = CauseModel.model_validate(raw)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"] if part != "list[str]")
+        place = ".".join(str(part) for part in first["loc"] if "[" not in str(part))
         raise KnownError(f"{place}: {first['msg']}", where=where) from error
-    reason = (model.reason or "").strip()
-    for what, value, hint in (
-        ("reason", reason, "say why it deviates, and give the upstream url where there is one"),
-        ("cause", model.cause, "give the cause a name, the same in all entries that it explains"),
+    for key, value, hint in (
+        ("says", model.says, "say what happens and when, in a sentence"),
+        ("name", model.cause, "give the cause a name: `cause: …`"),
     ):
-        if not value and not unfinished:
-            raise KnownError(f"a known deviation without a {what}", where=where, hint=hint)
-    fields = model.model_dump(exclude={"case", "variant", "reason"})
-    cases, variants = _several(model.case), _several(model.variant)
-    return Entry(cases=cases, variants=variants, reason=reason, where=where, **fields)
+        if not value.strip() and not unfinished:
+            raise KnownError(f"a cause without {key!r}", where=where, hint=hint)
+    if model.kind == "limit" and not model.url:
+        hint = "give the address of the page that documents the limit"
+        raise KnownError(f"the limit {model.cause!r} has no url", where=where, hint=hint)
+    return model
 
 
-def append(file: Path, added: Sequence[dict[str, object]]) -> None:
-    """Write entries at the end of a file, and leave what stands there as it is."""
+def _entries(model: CauseModel, where: str) -> Iterator[Entry]:
+    """The entries of a cause: one for each check of each of its forms."""
+    for form in (model, *model.also):
+        when, cases = form.when, form.cases
+        if when is None and cases is None:
+            when, cases = model.when, model.cases
+        shows = form.shows or model.shows
+        conditions = [when] if isinstance(when, ConditionModel) else when or []
+        if form is model and model.also and not shows:
+            continue
+        if not shows:
+            hint = "`shows: {gradient: is None}`: the check, and a part of its message"
+            raise KnownError(f"{model.cause}: nothing says what shows", where=where, hint=hint)
+        if not conditions and not cases:
+            hint = "`when: {region: […]}` or, for what no feature can tell, `cases: […]`"
+            raise KnownError(f"{model.cause}: nothing says when it shows", where=where, hint=hint)
+        for check, texts in shows.items():
+            yield Entry(
+                variants=_several(form.variants or model.variants or "*"),
+                check=check,
+                observed=_several(texts),
+                cause=model.cause,
+                reason=" ".join(model.says.split()),
+                when=tuple(_condition(condition, where) for condition in conditions),
+                cases=_several(cases or []),
+                url=model.url,
+                where=where,
+                kind=model.kind,
+                instead=" ".join(model.instead.split()),
+                sometimes=form.sometimes or model.sometimes,
+            )
+
+
+def _condition(model: ConditionModel, where: str) -> Condition:
+    condition = Condition(_several(model.region), _several(model.case))
+    for word in (*condition.region, *condition.case):
+        name = word.removeprefix(_NOT)
+        if not is_feature(name):
+            hint = nearest(name, feature_names())
+            raise KnownError(f"there is no feature {name!r}", where=where, hint=hint)
+    return condition
+
+
+def bound(entries: Iterable[Entry], catalog: Catalog) -> tuple[Entry, ...]:
+    """The entries, as they speak of these cases."""
+    return tuple(replace(entry, catalog=catalog) for entry in entries)
+
+
+def append(file: Path, added: Sequence[Mapping[str, object]]) -> None:
+    """Write causes at the end of a file, and leave what stands there as it is."""
     if not added:
         return
     before = yaml_marks.read_text(file, KnownError) if file.is_file() else ""
@@ -151,8 +281,8 @@ def append(file: Path, added: Sequence[dict[str, object]]) -> None:
     write_text(file, before + dumped)
 
 
-def _several(patterns: str | list[str]) -> tuple[str, ...]:
-    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
+def _several(words: Words) -> tuple[str, ...]:
+    return (words,) if isinstance(words, str) else tuple(words)
 
 
 @functools.cache  # a list has more patterns than `fnmatch` remembers

@@ -12,7 +12,8 @@ from itertools import chain
 
 import msgspec
 
-from conformance.judge.known import Entry
+from conformance.judge.known import Catalog, Entry
+from conformance.judge.proposing import proposed
 from conformance.model.result import Result
 from conformance.model.verdict import KnownNote, Status, Verdict
 
@@ -65,7 +66,7 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
     entry = next((entry for entry in covering if not entry.lenient), None)
     if verdict.status.deviates:
         if entry:
-            reason = f"not what {entry.where} describes: {entry.observed!r}"
+            reason = f"not what {entry.where} describes: {' or '.join(map(repr, entry.observed))}"
             return Triaged(verdict, Triage.UNEXPECTED, reason)
         warns = verdict.status is Status.WARN
         return Triaged(verdict, Triage.EXPECTED if warns else Triage.UNEXPECTED)
@@ -94,28 +95,25 @@ def noted(entries: Sequence[Entry], result: Result) -> Result:
 
 
 def covered(entries: Sequence[Entry], result: Result) -> tuple[int, ...]:
-    """The positions, in the list, of the entries that apply to a verdict of this result.
-
-    None applies if the variant does not support the case, and one with `strict: false` only if it
-    describes the verdict.
-    """
-    judged = [v for v in result.verdicts if v.status is not Status.UNSUPPORTED]
-    checks = {v.check for v in judged}
+    """The positions, in the list, of the entries that apply to a verdict of this result: none if the
+    variant does not support the case."""
+    checks = {v.check for v in result.verdicts if v.status is not Status.UNSUPPORTED}
     return tuple(
         position
         for position, entry in enumerate(entries)
-        if entry.check in checks
-        and entry.covers(result.case, result.variant, entry.check)
-        and (entry.strict or any(entry.describes(v) for v in judged if v.check == entry.check))
+        if entry.check in checks and entry.covers(result.case, result.variant, entry.check)
     )
 
 
-def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[str, object]]:
-    """Entries, as they are written, for the deviations that none explains yet; warnings need none.
+def additions(
+    entries: Sequence[Entry], results: Sequence[Result], catalog: Catalog
+) -> list[dict[str, object]]:
+    """Causes, as they are written, for the deviations that none explains yet; warnings need none.
 
-    Deviations that are alike make one entry: their `cause` is the same, and their cases deviate so on
-    the same variants. Its text is the words that all their messages have. A person fills in cause and
-    reason.
+    Deviations that are alike make one cause: the kinds of their facts are the same, and their cases
+    deviate so on the same variants. Its text is the words that all their messages have; `when` are the
+    features that these cases share and the right ones lack, where there are such. A person fills in name
+    and `says`.
     """
     alike: dict[tuple[str, str], dict[str, dict[str, list[str]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
@@ -134,10 +132,25 @@ def additions(entries: Sequence[Entry], results: Iterable[Result]) -> list[dict[
             together[tuple(by_variant)][case] = list(chain(*by_variant.values()))
         for variants, texts_by_case in together.items():
             for described, observed in _described(texts_by_case):
-                where = {"case": _one_or_all(described), "variant": _one_or_all(variants)}
-                told = {"check": check, "observed": observed, "cause": "", "reason": ""}
-                added.append({**where, **told})
+                shows = {check: observed}
+                when = proposed(described, _right(results, variants, check), catalog)
+                where = {"when": when} if when else {"cases": _one_or_all(described)}
+                named = {"cause": "", "kind": "defect", "variants": _one_or_all(variants)}
+                added.append({**named, **where, "shows": shows, "says": "", "instead": ""})
     return added
+
+
+def _right(results: Iterable[Result], variants: Sequence[str], check: str) -> set[str]:
+    """The cases that do not deviate in a check on any of these variants, where it was judged."""
+    right: set[str] = set()
+    wrong: set[str] = set()
+    for result in results:
+        statuses = [v.status for v in result.verdicts if v.check == check]
+        if result.variant.split("/", 1)[-1] in variants and statuses:
+            deviates = any(status.deviates for status in statuses)
+            judged = Status.UNSUPPORTED not in statuses
+            (wrong if deviates else right if judged else set()).add(result.case)
+    return right - wrong
 
 
 def cause(verdict: Verdict) -> str:

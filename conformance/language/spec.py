@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from conformance.errors import nearest
-from conformance.language.capabilities import CAPABILITIES
+from conformance.language.features import CAPABILITIES
 from conformance.model.case import Untrained
 
 Scalar: TypeAlias = bool | int | float | str | None

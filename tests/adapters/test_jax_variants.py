@@ -22,7 +22,7 @@ from tests.frameworks import framework
 
 jax = framework("jax", "jax")
 
-from conformance.language.capabilities import required_by  # noqa: E402
+from conformance.language.features import required_by  # noqa: E402
 from conformance.language.load import load_text  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Run  # noqa: E402

@@ -1,12 +1,18 @@
-"""Capabilities: features that a variant may lack, one word each, with its meaning.
+"""Features: what a case's text shows of it, one word each, with its meaning.
 
-A case needs those that follow from its text (`required_by`) and those that it lists under `needs`.
+`CAPABILITIES` are the features that a variant may lack or refuse; a case needs those that follow from
+its text (`required_by`) and those that it lists under `needs`. Known deviations say with all features
+(`features_of`) when they show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
+from conformance.language import properties
+from conformance.language.flow import Flow
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import (
     Again,
@@ -173,6 +179,61 @@ def required_by(case: Case) -> frozenset[str]:
     for owner, statement in case.statements():
         needed |= set(_by_statement(case, owner, statement))
     return frozenset(needed)
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features of a case: those of each of its regions, and those of the case as a whole, which has
+    every feature that one of its regions has."""
+
+    regions: tuple[frozenset[str], ...]
+    whole: frozenset[str]
+
+    @cached_property
+    def case(self) -> frozenset[str]:
+        """The features of the case."""
+        return self.whole.union(*self.regions)
+
+
+def features_of(case: Case) -> Features:
+    """All features of a case."""
+    flow, names = Flow(case), _Names(case)
+    required = required_by(case)
+    by_region: list[frozenset[str]] = []
+    for place in properties.places(flow, case):
+        region = place.region
+        own = {region.granularity, *properties.of_region(place)}
+        own |= {word for word, shows in _BY_REGION.items() if shows(region, names)}
+        for statement in place.statements:
+            own |= set(_by_statement(case, region.name, statement))
+        by_region.append(frozenset(own))
+    return Features(tuple(by_region), required | frozenset(properties.of_case(flow)))
+
+
+def feature_names() -> tuple[str, ...]:
+    """The names of all features, families as `op:…`."""
+    families = (f"{family}:…" for family in properties.FAMILIES)
+    return (*CAPABILITIES, *properties.REGION, *properties.CASE, *families)
+
+
+def is_feature(word: str) -> bool:
+    """Whether there is a feature of this name."""
+    family, colon, member = word.partition(":")
+    if not colon:
+        return word in CAPABILITIES or word in properties.REGION or word in properties.CASE
+    operations = family not in ("dtype", "procedure", "between")
+    return family in properties.FAMILIES and (not operations or member in OPERATIONS)
+
+
+def meaning(word: str) -> str:
+    """What a feature means, in a sentence."""
+    if word in CAPABILITIES:
+        return CAPABILITIES[word]
+    tables = (properties.REGION, properties.CASE)
+    return (
+        next((table[word][0] for table in tables if word in table), "")
+        or (properties.FAMILIES[word.partition(":")[0]])
+    )
 
 
 def _by_statement(case: Case, owner: str, statement: Statement) -> Iterator[str]:

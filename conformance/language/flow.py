@@ -1,0 +1,200 @@
+"""Where the values of a case come from and go to: what features are derived from.
+
+Nothing is computed. Each name of a program stands for a `Tensor`; each time that a region is called is a
+`Call` with the tensors that it is given, reads by closure, makes and returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from conformance.language.operations import BOOLS, OPERATIONS
+from conformance.model.case import (
+    Again,
+    Array,
+    Case,
+    Generator,
+    Literal,
+    Node,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    Value,
+    flat,
+    leaves,
+)
+
+#: Beginnings of the names of dtypes that have a gradient.
+_REAL = ("float", "bfloat", "complex")
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A value of a program. `asks`: it requires a gradient. `of` is the role of a tensor that the
+    program starts from (`input`, `parameter`, `state`), `value` for what is no tensor, else `computed`.
+    `maker` is the statement that computed it, `reads` are those that read it, in order."""
+
+    of: str
+    asks: bool = False
+    floating: bool = True
+    maker: Statement | None = None
+    reads: list[tuple[int, Statement | Call]] = field(default_factory=list)
+    #: When it is changed in place.
+    changed: list[int] = field(default_factory=list)
+    #: When it was computed.
+    moment: int = 0
+    #: The calls that have returned it.
+    returned_by: list[Call] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Call:
+    """A call of a region, at a moment of the program. `around` is the call whose body it is in."""
+
+    region: Region
+    moment: int
+    around: Call | None
+    given: tuple[Tensor, ...] = ()
+    captured: tuple[Tensor, ...] = ()
+    results: tuple[Tensor, ...] = ()
+    #: Statements and calls of the body, in order.
+    body: list[Statement | Call] = field(default_factory=list)
+    #: By statement or call of the body (its `id`), the tensors that it read.
+    read: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)
+    #: The last moment of the body.
+    end: int = 0
+
+    def within(self) -> Iterator[Call]:
+        """This call and the calls in its body, at any depth."""
+        yield self
+        for item in self.body:
+            if isinstance(item, Call):
+                yield from item.within()
+
+    def statements(self) -> Iterator[Statement]:
+        """The statements of the body, those of inner calls included."""
+        for item in self.body:
+            if isinstance(item, Call):
+                yield from item.statements()
+            else:
+                yield item
+
+    @property
+    def depth(self) -> int:
+        """How many calls are around this one."""
+        return 0 if self.around is None else self.around.depth + 1
+
+
+class Flow:
+    """The tensors and calls of a case."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.calls: list[Call] = []
+        self.of_region: dict[str, list[Call]] = {}
+        self.given: dict[str, Tensor] = {}
+        #: Statements outside of regions.
+        self.outside: list[Statement] = []
+        self._moment = 0
+        self._regions: dict[str, Region] = {}
+        for role, values in (
+            ("input", case.inputs),
+            ("parameter", case.parameters),
+            ("state", case.state),
+        ):
+            for value in values:
+                self.given[value.name] = _given(role, value)
+        self.names = dict(self.given)
+        self._run(case.program, self.names, None)
+
+    def _run(self, nodes: Iterable[Node], names: dict[str, Tensor], call: Call | None) -> None:
+        for node in flat(nodes):
+            self._moment += 1
+            if isinstance(node, Statement):
+                self._statement(node, names, call)
+            else:
+                self._region(node, names, call)
+
+    def _statement(self, node: Statement, names: dict[str, Tensor], call: Call | None) -> None:
+        operation = OPERATIONS[node.op]
+        read = [names[name] for name in node.names() if name in names]
+        for tensor in read:
+            tensor.reads.append((self._moment, node))
+        changed = _changed(node)
+        for tensor in (names[name] for name in changed if name in names):
+            tensor.changed.append(self._moment)
+        asks = bool(operation.needs) and any(t.asks for t in read)
+        floating = node.op not in BOOLS and not (
+            node.op == "astype" and not str(node.options.get("dtype")).startswith(_REAL)
+        )
+        made = tuple(
+            Tensor("computed", asks and floating, floating, node, moment=self._moment)
+            for _ in node.targets
+        )
+        names.update(zip(node.targets, made, strict=True))
+        if call is None:
+            self.outside.append(node)
+        else:
+            call.body.append(node)
+            call.read[id(node)] = tuple(read)
+
+    def _region(self, node: Region | Again, names: dict[str, Tensor], around: Call | None) -> None:
+        region = node if isinstance(node, Region) else self._regions[node.region]
+        self._regions[region.name] = region
+        if isinstance(node, Region) and not node.called:
+            return
+        given = [*leaves(node.takes), *leaves(node.kwargs)]
+        own = [*leaves(region.takes), *leaves(region.kwargs)]
+        call = Call(region, self._moment, around)
+        call.given = tuple(names[name] for name in given if name in names)
+        captured = [name for name in region.captured() if name in names]
+        call.captured = tuple(names[name] for name in captured)
+        for tensor in (*call.given, *call.captured):
+            tensor.reads.append((self._moment, call))
+        inner = dict(names)
+        inner.update(zip(own, [names.get(name, Tensor("value")) for name in given], strict=False))
+        self.calls.append(call)
+        self.of_region.setdefault(region.name, []).append(call)
+        if around is not None:
+            around.body.append(call)
+            around.read[id(call)] = (*call.given, *call.captured)
+        self._run(region.body, inner, call)
+        call.end = self._moment
+        call.results = tuple(inner[name] for name in leaves(region.gives) if name in inner)
+        for tensor in call.results:
+            tensor.returned_by.append(call)
+        names.update(zip(leaves(node.gives), call.results, strict=False))
+        if node.returned:
+            names[node.returned] = Tensor("value")
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The tensors that the program returns."""
+        return tuple(self.names[name] for name in leaves(self.case.outputs) if name in self.names)
+
+
+def _given(role: str, value: Array | Value | Generator) -> Tensor:
+    """A value that the program starts from."""
+    if not isinstance(value, Array):
+        return Tensor("value", floating=False)
+    return Tensor(role, value.gradient, value.dtype.startswith(_REAL))
+
+
+def _changed(node: Statement) -> tuple[str, ...]:
+    """The names that a statement changes in place."""
+    operation = OPERATIONS[node.op]
+    updated = [name for name in operation.updates if name in operation.tensors]
+    places = [operation.tensors.index(name) for name in updated]
+    if operation.capability == "in-place":
+        places.append(0)
+    arguments = (node.arguments[place] for place in places if place < len(node.arguments))
+    return tuple(argument.name for argument in arguments if isinstance(argument, Ref))
+
+
+def parts(tree: Tree) -> tuple[Tree, ...]:
+    """The parts of a tree at its top level; the tree itself where it is no container."""
+    if isinstance(tree, Ref | Literal):
+        return (tree,)
+    return tuple(tree.values()) if isinstance(tree, Mapping) else tree

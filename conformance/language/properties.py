@@ -1,0 +1,456 @@
+"""Features of a case beyond what a variant may lack: how its regions lie in the program, what goes in
+and comes out, which operations are where. Known deviations name them.
+
+Those in `REGION` hold for one region, seen over all of its calls; those in `CASE` for the whole case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from conformance.language.flow import Call, Flow, Tensor, parts
+from conformance.language.operations import NOTED, OPERATIONS, RANDOM
+from conformance.model.case import (
+    Case,
+    Literal,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    leaves,
+)
+
+#: Operations whose gradient needs no value of the forward pass.
+_LINEAR = frozenset(
+    name
+    for name, operation in OPERATIONS.items()
+    if operation.needs and all(frozenset() in ways for ways in operation.needs.values())
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A region of a case, with its calls."""
+
+    flow: Flow
+    region: Region
+    calls: tuple[Call, ...]
+
+    @property
+    def given(self) -> Iterator[Tensor]:
+        """All arguments of all calls."""
+        return (tensor for call in self.calls for tensor in call.given)
+
+    @property
+    def captured(self) -> Iterator[Tensor]:
+        """All tensors that calls read by closure."""
+        return (tensor for call in self.calls for tensor in call.captured)
+
+    @property
+    def results(self) -> Iterator[Tensor]:
+        """All results of all calls."""
+        return (tensor for call in self.calls for tensor in call.results)
+
+    @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        """The statements of the region, inner regions included."""
+        return tuple(s for call in self.calls[:1] for s in call.statements())
+
+    @cached_property
+    def draws(self) -> tuple[Statement, ...]:
+        """The statements that draw random numbers."""
+        return tuple(s for s in self.statements if s.op in RANDOM)
+
+    def own(self) -> tuple[Statement, ...]:
+        """The statements of the region itself."""
+        return tuple(s for call in self.calls[:1] for s in call.body if isinstance(s, Statement))
+
+    def inside(self, tensor: Tensor) -> bool:
+        """Whether a tensor is made in the region."""
+        return tensor.maker is not None and any(
+            call.moment < tensor.moment <= call.end for call in self.calls
+        )
+
+    def after(self) -> Iterator[Statement | Call]:
+        """What reads results of the region after it."""
+        for call in self.calls:
+            for tensor in call.results:
+                yield from (item for at, item in tensor.reads if at > call.end)
+
+    def depends(self) -> bool:
+        """Whether some tensor that goes in, or is made in it, requires a gradient."""
+        return any(t.asks for t in (*self.given, *self.captured))
+
+
+def _dead(place: Place) -> bool:
+    """Whether a statement of the region makes what neither its results nor a write come from."""
+    for call in place.calls[:1]:
+        needed = {id(t.maker) for t in call.results} | {
+            id(c) for t in call.results for c in t.returned_by
+        }
+        for item in reversed(call.body):
+            kept = isinstance(item, Statement) and (item.op in NOTED or OPERATIONS[item.op].updates)
+            if not kept and id(item) not in needed and isinstance(item, Statement):
+                return True
+            for tensor in call.read[id(item)]:
+                needed |= {id(maker) for maker in (tensor.maker, *tensor.returned_by)}
+    return False
+
+
+def _contains(tree: Tree, kind: type) -> bool:
+    if isinstance(tree, kind):
+        return True
+    return not isinstance(tree, Ref | Literal) and any(_contains(p, kind) for p in parts(tree))
+
+
+def _top(tree: Tree) -> tuple[str, ...]:
+    """The names at the top level of a tree, inside a dict none."""
+    if isinstance(tree, Mapping):
+        return ()
+    return tuple(part.name for part in parts(tree) if isinstance(part, Ref))
+
+
+def _literal_of(statement: Statement | Call) -> bool:
+    return isinstance(statement, Statement) and any(
+        isinstance(a, Literal) for a in statement.arguments
+    )
+
+
+def _from_region(place: Place, tensor: Tensor) -> bool:
+    """Whether another region has returned a tensor before."""
+    first = place.calls[0].moment
+    return any(c.region is not place.region and c.end < first for c in tensor.returned_by)
+
+
+Shows = Callable[[Place], bool]
+#: Features of a region: what they mean, and the condition.
+REGION: Mapping[str, tuple[str, Shows]] = {
+    "captures-input": (
+        "a region reads an input of the program by closure",
+        lambda p: any(t.of == "input" for t in p.captured),
+    ),
+    "captures-nothing": (
+        "a region reads no tensor by closure",
+        lambda p: not any(t.of != "value" for t in p.captured),
+    ),
+    "captures-requires-gradient": (
+        "a region reads a tensor by closure that requires a gradient",
+        lambda p: any(t.asks for t in p.captured),
+    ),
+    "captured-computed-requires-gradient": (
+        "a region reads by closure a tensor that the program has computed and that requires a gradient",
+        lambda p: any(t.asks and t.of == "computed" for t in p.captured),
+    ),
+    "captures-frozen": (
+        "a region reads a parameter by closure that is frozen",
+        lambda p: any(t.of == "parameter" and not t.asks for t in p.captured),
+    ),
+    "captured-changed-after": (
+        "a tensor that a region reads by closure is changed in place after the region has run",
+        lambda p: any(m > c.end for c in p.calls for t in c.captured for m in t.changed),
+    ),
+    "captured-changed-inside": (
+        "a region changes a tensor in place that it reads by closure",
+        lambda p: any(
+            c.moment < m <= c.end for c in p.calls for t in c.captured for m in t.changed
+        ),
+    ),
+    "argument-changed-after": (
+        "an argument of a region is changed in place after the region has run",
+        lambda p: any(m > c.end for c in p.calls for t in c.given for m in t.changed),
+    ),
+    "argument-changed-inside": (
+        "a region changes one of its arguments in place",
+        lambda p: any(c.moment < m <= c.end for c in p.calls for t in c.given for m in t.changed),
+    ),
+    "changes-in-place": (
+        "a region changes a tensor in place",
+        lambda p: any(OPERATIONS[s.op].capability == "in-place" for s in p.statements),
+    ),
+    "no-arguments": ("a region takes no tensors", lambda p: not leaves(p.region.takes)),
+    "several-arguments": (
+        "a region takes two tensors or more",
+        lambda p: any(len(c.given) > 1 for c in p.calls),
+    ),
+    "same-argument-twice": (
+        "a region is given one tensor as two arguments",
+        lambda p: any(len(set(map(id, c.given))) < len(c.given) for c in p.calls),
+    ),
+    "unused-argument": (
+        "a region takes a tensor that it does not read",
+        lambda p: any(
+            not any(c.moment < at <= c.end for at, _ in t.reads) and t not in c.results
+            for c in p.calls
+            for t in c.given
+        ),
+    ),
+    "argument-without-gradient": (
+        "a region takes a floating tensor that requires no gradient",
+        lambda p: any(t.floating and not t.asks for t in p.given),
+    ),
+    "integer-argument": (
+        "a region takes a tensor of integers or bools",
+        lambda p: any(t.of != "value" and not t.floating for t in p.given),
+    ),
+    "argument-computed": (
+        "a region takes a tensor that the program has computed",
+        lambda p: any(t.of == "computed" for t in p.given),
+    ),
+    "no-top-level-argument-requires-gradient": (
+        "no argument of a region requires a gradient, other than inside a tuple or dict, or by name",
+        lambda p: any(
+            not any(
+                t.asks
+                for t, name in zip(c.given, leaves(p.region.takes), strict=False)
+                if name in _top(p.region.takes)
+            )
+            for c in p.calls
+        ),
+    ),
+    "nothing-requires-gradient": (
+        "nothing that goes into a region requires a gradient",
+        lambda p: not p.depends(),
+    ),
+    "dead-code-in-region": ("a region computes something that nothing reads", _dead),
+    "unused-result": (
+        "a result of a region is read by nothing",
+        lambda p: any(
+            not any(at > c.end for at, _ in t.reads) and t not in p.flow.outputs
+            for c in p.calls
+            for t in c.results
+        ),
+    ),
+    "result-is-argument": (
+        "a region returns one of its arguments as it is",
+        lambda p: any(t in c.given for c in p.calls for t in c.results),
+    ),
+    "result-is-captured": (
+        "a region returns a tensor as it is that it reads by closure",
+        lambda p: any(t in c.captured for c in p.calls for t in c.results),
+    ),
+    "result-twice": (
+        "a region returns one tensor as two results",
+        lambda p: any(len(set(map(id, c.results))) < len(c.results) for c in p.calls),
+    ),
+    "several-results": (
+        "a region returns two tensors or more",
+        lambda p: len(leaves(p.region.gives)) > 1,
+    ),
+    "result-without-gradient": (
+        "a floating result of a region requires no gradient",
+        lambda p: any(t.floating and not t.asks for t in p.results),
+    ),
+    "first-result-without-gradient": (
+        "the first result of a region requires no gradient",
+        lambda p: any(c.results and not c.results[0].asks for c in p.calls),
+    ),
+    "integer-result": (
+        "a region returns a tensor of integers or bools",
+        lambda p: any(t.of != "value" and not t.floating for t in p.results),
+    ),
+    "no-top-level-result": (
+        "all tensors that a region returns are inside nested tuples or dicts",
+        lambda p: not _top(p.region.gives),
+    ),
+    "dict-result": (
+        "a region returns a dict",
+        lambda p: _contains(p.region.gives, Mapping),
+    ),
+    "dict-argument": (
+        "a region takes a dict",
+        lambda p: any(
+            _contains(tree, Mapping) for tree in (*p.region.takes, *p.region.kwargs.values())
+        ),
+    ),
+    "tuple-argument": (
+        "a region takes a tuple",
+        lambda p: any(
+            _contains(tree, tuple) for tree in (*p.region.takes, *p.region.kwargs.values())
+        ),
+    ),
+    "called-twice": ("a region is called twice or more", lambda p: len(p.calls) > 1),
+    "not-called": ("a region is defined and not called", lambda p: not p.calls),
+    "nested-inside": (
+        "a region inside another one",
+        lambda p: any(c.around is not None for c in p.calls),
+    ),
+    "nested-twice": (
+        "a region inside a region inside another one",
+        lambda p: any(c.depth > 1 for c in p.calls),
+    ),
+    "draw-in-nested-region": (
+        "a region inside this one draws random numbers",
+        lambda p: any(
+            s.op in RANDOM
+            for c in p.calls
+            for i in c.within()
+            if i is not c
+            for s in i.statements()
+        ),
+    ),
+    "draws-itself": (
+        "a region draws random numbers other than in regions inside it",
+        lambda p: any(s.op in RANDOM for s in p.own()),
+    ),
+    "draws-twice": ("a region draws random numbers twice", lambda p: len(p.draws) > 1),
+    "draw-first": (
+        "the first statement of a region draws random numbers",
+        lambda p: p.statements[:1] == p.draws[:1] != (),
+    ),
+    "draw-last": (
+        "the last statement of a region draws random numbers",
+        lambda p: p.statements[-1:] == p.draws[-1:] != (),
+    ),
+    "only-linear": (
+        "no operation of a region needs a value of the forward pass for its gradient",
+        lambda p: all(s.op in _LINEAR for s in p.statements),
+    ),
+    "starts-the-program": (
+        "a region takes tensors that the program starts from, and none that it has computed",
+        lambda p: all(t.of != "computed" for t in p.given),
+    ),
+    "ends-the-program": (
+        "a result of a region is an output of the program",
+        lambda p: any(t in p.flow.outputs for t in p.results),
+    ),
+    "after-region": (
+        "a region takes what another one has returned, directly",
+        lambda p: any(_from_region(p, t) for t in p.given),
+    ),
+    "before-region": (
+        "another region takes what a region has returned, directly",
+        lambda p: any(isinstance(item, Call) for item in p.after()),
+    ),
+    "constant-after-region": (
+        "a result of a region meets a literal in the statement after it",
+        lambda p: any(_literal_of(item) for item in p.after()),
+    ),
+    "result-read-twice": (
+        "two statements or regions read a result of a region",
+        lambda p: any(
+            len([at for at, _ in t.reads if at > c.end]) > 1 for c in p.calls for t in c.results
+        ),
+    ),
+    "literal-in-region": (
+        "a statement of a region has a literal as an argument",
+        lambda p: any(_literal_of(s) for s in p.own()),
+    ),
+    "stops-gradient": (
+        "a region stops a gradient",
+        lambda p: any(s.op == "stop_gradient" for s in p.statements),
+    ),
+    "argument-read-outside": (
+        "a tensor that a region takes is read outside of it, too",
+        lambda p: any(
+            not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
+        ),
+    ),
+}
+
+
+def _reading(tensor: Tensor) -> int:
+    return len(tensor.reads)
+
+
+OfCase = Callable[[Flow], bool]
+#: Features of a case as a whole.
+CASE: Mapping[str, tuple[str, OfCase]] = {
+    "several-regions": (
+        "a program has two regions or more, one beside the other",
+        lambda f: len({c.region.name for c in f.calls if c.around is None}) > 1,
+    ),
+    "several-outputs": ("a program has two outputs or more", lambda f: len(f.outputs) > 1),
+    "unused-tensor": (
+        "a tensor that the program starts from and that requires a gradient is read by nothing",
+        lambda f: any(t.asks and not t.reads for t in f.given.values()),
+    ),
+    "frozen-tensor": (
+        "an input or a parameter that could require a gradient requires none",
+        lambda f: any(t.floating and not t.asks and t.of != "state" for t in f.given.values()),
+    ),
+    "integer-tensor": (
+        "a program starts from a tensor of integers or bools",
+        lambda f: any(t.of != "value" and not t.floating for t in f.given.values()),
+    ),
+    "shared-parameter": (
+        "a parameter is read twice or more",
+        lambda f: any(t.of == "parameter" and _reading(t) > 1 for t in f.given.values()),
+    ),
+    "draw-outside-regions": (
+        "a program draws random numbers outside of regions",
+        lambda f: any(s.op in RANDOM for s in f.outside),
+    ),
+    "zero-size": (
+        "a tensor has no elements",
+        lambda f: any(0 in array.shape for array in f.case.arrays),
+    ),
+    "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
+    "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
+    "release": (
+        "the procedure is repeated, to see what is left over",
+        lambda f: f.case.release > 0,
+    ),
+    "kept-outputs": ("outputs are kept until the last repetition is over", lambda f: f.case.keeps),
+    "expected-error": ("the program has to raise an error", lambda f: f.case.error is not None),
+    "mean-loss": (
+        "the loss is a mean",
+        lambda f: f.case.loss is not None and f.case.loss.reduction == "mean",
+    ),
+    "growth": ("a case is a point of a law of growth", lambda f: f.case.law is not None),
+    "part-of-gradients": (
+        "only some of the gradients are asked for",
+        lambda f: f.case.procedure.kind == "part",
+    ),
+    "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
+}
+
+#: Families of features: `op:dropout`, say; the word after the colon, and what it means.
+FAMILIES: Mapping[str, str] = {
+    "op": "the operation is in the region, or in one inside it",
+    "own": "the operation is in the region itself",
+    "first": "the operation is the first of the region",
+    "last": "the operation makes a result of the region",
+    "argument-from": "an argument of the region is the operation's result",
+    "result-to": "the operation reads a result of the region",
+    "saves": "the region's policy keeps it",
+    "dtype": "a tensor that the program starts from has this dtype",
+    "procedure": "the procedure is this one",
+    "between": "this happens between forward and backward",
+    "outside": "the operation is in the program, outside of regions",
+}
+
+
+def of_region(place: Place) -> Iterator[str]:
+    """The features of a region."""
+    yield from (word for word, (_, shows) in REGION.items() if shows(place))
+    yield from (f"op:{s.op}" for s in place.statements)
+    yield from (f"own:{s.op}" for s in place.own())
+    yield from (f"first:{s.op}" for s in place.statements[:1])
+    for tensor in place.results:
+        if isinstance(tensor.maker, Statement) and place.inside(tensor):
+            yield f"last:{tensor.maker.op}"
+    for tensor in place.given:
+        if isinstance(tensor.maker, Statement):
+            yield f"argument-from:{tensor.maker.op}"
+    yield from (f"result-to:{item.op}" for item in place.after() if isinstance(item, Statement))
+    yield from (f"saves:{word}" for word in place.region.save if word in OPERATIONS)
+
+
+def of_case(flow: Flow) -> Iterator[str]:
+    """The features of a case as a whole."""
+    case = flow.case
+    yield from (word for word, (_, shows) in CASE.items() if shows(flow))
+    yield from (f"dtype:{array.dtype}" for array in case.arrays)
+    yield f"procedure:{case.procedure.kind}"
+    if case.procedure.between:
+        yield f"between:{case.procedure.between}"
+    yield from (f"outside:{s.op}" for s in flow.outside)
+
+
+def places(flow: Flow, case: Case) -> tuple[Place, ...]:
+    """The regions of a case, with their calls."""
+    return tuple(
+        Place(flow, region, tuple(flow.of_region.get(region.name, ()))) for region in case.regions()
+    )
