@@ -170,8 +170,12 @@ class Entry:
     def describes(self, verdict: Verdict) -> bool:
         """Whether the verdict is a deviation whose text (`fail: gradient of x is None, but …`) contains
         one of the entry's."""
+        return verdict.status.deviates and self.tells(verdict)
+
+    def tells(self, verdict: Verdict) -> bool:
+        """Whether the verdict's text contains one of the entry's, whatever its status."""
         text = f"{verdict.status}: {verdict.message}\n{verdict.observed}"
-        return verdict.status.deviates and any(part in text for part in self.observed)
+        return any(part in text for part in self.observed)
 
 
 def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
-from conformance.language.reach import Reach, entries, reach, steps
+from conformance.language.reach import Reach, entries, needs_rerun, reach, steps
 from conformance.model.case import (
     Case,
     Literal,
@@ -426,6 +426,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     "not-reached-as-operation": (
         "a gradient passes through a region, but none reaches it as `reached-as-operation` says",
         lambda p: any(c in p.reach.needed.calls - p.reach.opaque.calls for c in p.calls),
+    ),
+    "needs-rerun": (
+        "a gradient in a region needs a value that the region computes and that no policy keeps",
+        lambda p: any(needs_rerun(p.reach, c) for c in p.calls),
     ),
     "gradient-reads-draw": (
         "a gradient in a region depends on random numbers that the region draws",
