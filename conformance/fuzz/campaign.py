@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from conformance.drivers.adapter import Variant
 from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Vocabulary, loaded, written
-from conformance.judge.known import Entry
+from conformance.judge.known import Catalog, Entry, bound
 from conformance.judge.triage import Triage, Triaged, cause, triaged
-from conformance.language.capabilities import CAPABILITIES
+from conformance.language.features import CAPABILITIES
 from conformance.model.result import Result
 from conformance.model.verdict import Status
 from conformance.run.runner import Runner
@@ -113,7 +113,7 @@ class Campaign:
         tally.judged += 1
         met: set[Key] = set()
         causes: set[str] = set()
-        for one in triaged(self.known_entries, result):
+        for one in triaged(bound(self.known_entries, Catalog([program.case])), result):
             if one.triage is Triage.KNOWN:
                 causes.add((one.entry and one.entry.cause) or one.reason)
             elif one.triage is Triage.UNEXPECTED:
@@ -132,7 +132,7 @@ class Campaign:
     def groups(self, program: Generated, variant: Variant) -> set[Key]:
         """The groups of unexpected verdicts that a program shows."""
         result = self.runner.run(program.case, variant)
-        shown = triaged(self.known_entries, result)
+        shown = triaged(bound(self.known_entries, Catalog([program.case])), result)
         return {group_of(result, one) for one in shown if one.triage is Triage.UNEXPECTED}
 
 

@@ -410,6 +410,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a gradient passes through a tensor that a region takes by name",
         lambda p: _bypassed(p, _by_name),
     ),
+    "in-graph": (
+        "something that goes into a region depends on a tensor whose gradient is asked for",
+        lambda p: any(t in p.reach.asked for t in (*p.given, *p.captured)),
+    ),
     "reached": (
         "a gradient passes through a region",
         lambda p: any(c in p.reach.needed.calls for c in p.calls),
