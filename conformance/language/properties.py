@@ -263,6 +263,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             for c in p.calls
         ),
     ),
+    "no-argument-requires-gradient": (
+        "no argument of a region requires a gradient",
+        lambda p: any(not any(t.asks for t in c.given) for c in p.calls),
+    ),
     "nothing-requires-gradient": (
         "nothing that goes into a region requires a gradient",
         lambda p: not p.depends(),
@@ -443,7 +447,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
 
 
 def _reading(tensor: Tensor) -> int:
-    return len(tensor.reads)
+    return sum(isinstance(reader, Statement) for _, reader in tensor.reads)
 
 
 OfCase = Callable[[Flow], bool]
@@ -467,7 +471,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         lambda f: any(t.of != "value" and not t.floating for t in f.given.values()),
     ),
     "shared-parameter": (
-        "a parameter is read twice or more",
+        "two statements read one parameter",
         lambda f: any(t.of == "parameter" and _reading(t) > 1 for t in f.given.values()),
     ),
     "draw-outside-regions": (
