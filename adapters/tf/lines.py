@@ -287,8 +287,10 @@ class Operations(following.Follower):
 
 
 def _work(run: Traced) -> list[str]:
-    """The operations of an execution, without reads of variables."""
-    return [kind for kind in run.types if kind not in READS]
+    """The operations of an execution, without reads of variables. Those that do the statement's work, one
+    or another as a flag says, are alike."""
+    work = WORK.get(run.site.op, ())
+    return ["work" if kind in work else kind for kind in run.types if kind not in READS]
 
 
 class Graphs(Trace):
