@@ -22,10 +22,9 @@ from conformance.cli.options import (
     ReportsFolder,
 )
 from conformance.drivers.implementation import describe
-from conformance.errors import ConformanceError
 from conformance.exits import Exit
 from conformance.fuzz.campaign import Campaign
-from conformance.fuzz.found import shrink, write
+from conformance.fuzz.found import write
 from conformance.paths import Paths, find_paths
 from conformance.run.interrupts import Interrupts, Stopped
 from conformance.run.runner import Runner
@@ -86,7 +85,6 @@ def fuzz(
 
         campaign = Campaign(
             runner,
-            chosen.known,
             variants,
             seed=seed,
             examples=examples,
@@ -98,7 +96,7 @@ def fuzz(
                 runner.start(variants)
                 began = time.monotonic()
                 campaign.run()
-                shrink(campaign, lambda words: bar.update(task, description=words))
+                campaign.shrink(lambda words: bar.update(task, description=words))
         except Stopped:
             pass
         with interrupts.held_off():

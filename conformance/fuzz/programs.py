@@ -105,6 +105,7 @@ class _Program:
             choices, declared, self.operations, "captured-parameter" in known.allowed, wanted
         )
         statements.unsteady = unsteady
+        statements.low = any(word.key == "autocast" for word in chosen)
         allowed = known.allowed - {"repeated-call"} if unsteady else known.allowed
         nodes = Nodes(choices, declared, statements, allowed, known.regions, wanted_words)
         scope = Scope({})

@@ -65,6 +65,8 @@ class Statements:
     unsteady: bool = False
     #: The flags, by name, that make an operation raise.
     raising: dict[str, str] = field(default_factory=dict)
+    #: Whether the program runs under autocast.
+    low: bool = False
     #: The dtypes of all results.
     dtypes: set[str] = field(default_factory=set)
     _named: int = 0
@@ -81,6 +83,10 @@ class Statements:
             if made is not None:
                 return made
         return self.plain(scope)
+
+    def any(self, operation: Operation, scope: Scope) -> Made:
+        """A statement of this operation."""
+        return self._of(operation, scope, (), {}) or self.plain(scope)
 
     def of(self, operation: Operation, first: str, scope: Scope) -> Made | None:
         """A statement of an operation with this first argument, if others fit."""
@@ -111,6 +117,8 @@ class Statements:
     def _may_stand(self, operation: Operation, scope: Scope) -> bool:
         if scope.words.get("mapped"):
             return _is_plain(operation)
+        if operation.exact and (self.low or scope.words.get("autocast")):
+            return False
         if operation.unlike and not (self.unsteady and scope.depth):
             return False
         return not operation.within or bool(scope.words.get(operation.within))

@@ -114,6 +114,11 @@ class Catalog:
         self.cases = {case.id: case for case in cases}
         self._features: dict[str, Features] = {}
 
+    def only(self, cases: Iterable[Case]) -> None:
+        """From now on, have these cases and no others."""
+        self.cases = {case.id: case for case in cases}
+        self._features = {}
+
     def features(self, case: str) -> Features | None:
         """The features of a case; `None` where the case is not there."""
         if case not in self._features and case in self.cases:

@@ -258,7 +258,7 @@ _ALL = (
     _op("uniform_from", "generator?", "", "shape", random=True, **_DRAWN),
     _op("numpy_uniform", "", "", "shape", random=True, capability="numpy-random", **_DRAWN),
     _op("python_uniform", "", "", _ONE, random=True, capability="python-random", **_RANGE),
-    _op("rrelu", "x", "x: x mask | mask", random=True, capability="rrelu", **_SLOPES),
+    _op("rrelu", "x", "x: x mask | mask", random=True, capability="rrelu", told=_EXACT, **_SLOPES),
     _op("sin_or_cos", "x flag?", "x: x"),
     _op("branch_sin", "x", "x: x", told={"joint": True}),
     _op("loop_sin", "x", "x: x mask", times=OptionSpec("int", tried=(1, 2, 3))),

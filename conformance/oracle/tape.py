@@ -937,6 +937,8 @@ def unsteady_sin(x: Tensor, then: str) -> Tensor:
     """`sin(x)`, as in the first call. In programs, later calls compute something else: `sin(2 *
     x)` (`values`), the sine of x twice over (`shape`), of x in float64 (`dtype`), `sin(sin(x))`
     (`operations`), or the sine times a product of x with itself (`product`)."""
+    if not x.shape:
+        raise ValueError("a scalar cannot be put twice in a row")
     return sin(x)
 
 
@@ -1208,6 +1210,8 @@ def batch_norm(
     """`(x - mean) / sqrt(var + eps) * gamma + beta`, mean and (biased) var over n, h, w of x (n,
     c, h, w); then `running = (1 - momentum) * running + momentum * batch`, in place."""
     axes = (0, 2, 3)
+    if x.data.size == x.shape[1]:
+        raise ValueError("one value has no variance")
     batches = x.data.mean(axes), x.data.var(axes)
     for running, batch in zip((running_mean, running_var), batches, strict=True):
         running.data[...] = (1 - momentum) * running.data + momentum * batch
