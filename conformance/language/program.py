@@ -288,13 +288,9 @@ class ProgramBuilder(Source):
     def _refuse_unfit(self, region: Region, path: KeyPath) -> None:
         nodes, error = tuple(flat(region.body)), self.error
         ops = {node.op for node in nodes if isinstance(node, Statement)}
-        for op in (OPERATIONS[name] for name in ops):
-            if op.within and not getattr(region, op.within):
-                message = f"{op.name} needs a region with {op.within}"
-                raise error(message, *path, hint=f"write `{op.within}: true`")
-        if region.contexts and not any(OPERATIONS[name].within == "contexts" for name in ops):
-            message = "a region with contexts needs an operation that goes by them"
-            raise error(message, *path, "contexts", hint="doubled_sin does")
+        if "doubled_sin" in ops and not region.contexts:
+            message = "doubled_sin needs a region with contexts"
+            raise error(message, *path, hint="write `contexts: true`")
         read = {name for node in nodes for name in node_reads(node)}
         if region.signature == "undeclared" and set(leaves(region.kwargs)) & read:
             message = "the body reads an argument that the function does not declare"
@@ -432,8 +428,7 @@ class ProgramBuilder(Source):
         return _call_arguments(head)
 
     def _with_all_arguments(self, call: Again) -> Again:
-        """The call; refused if its arguments differ in number or keywords from those of the region, or
-        what it gives in its containers."""
+        """The call; refused if its arguments differ in number or keywords from those of the region."""
         first = self.regions[call.region]
         if len(call.takes) != len(first.takes) or set(call.kwargs) != set(first.kwargs):
             number, names = len(first.takes), sorted(first.kwargs)
