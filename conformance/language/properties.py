@@ -212,6 +212,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region reads a parameter by closure that is frozen",
         lambda p: any(t.of == "parameter" and not t.asks for t in p.captured),
     ),
+    "argument-is-captured": (
+        "a region reads by closure a parameter that it is also given as an argument",
+        lambda p: any(t.of == "parameter" and t in c.given for c in p.calls for t in c.captured),
+    ),
     "captured-changed-after": (
         "a tensor that a region reads by closure is changed in place after the region has run",
         lambda p: any(m > c.end for c in p.calls for t in c.captured for m in t.changed),
