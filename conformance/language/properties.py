@@ -189,6 +189,13 @@ def _more_often(place: Place) -> int:
     return 0 if opaque == needed else opaque - asking
 
 
+def _in_graph(place: Place) -> bool:
+    every = {tensor for call in place.calls for tensor in entries(call)}
+    if place.flow.case.procedure.kind == "part":
+        return not every.isdisjoint(place.reach.asked)
+    return any(tensor.asks for tensor in every)
+
+
 Shows = Callable[[Place], bool]
 #: Features of a region: what they mean, and the condition.
 REGION: Mapping[str, tuple[str, Shows]] = {
@@ -363,6 +370,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region draws random numbers other than in regions inside it",
         lambda p: any(s.op in RANDOM for s in p.own()),
     ),
+    "unseeded-draw": (
+        "a region draws random numbers without a seed of the operation's own",
+        lambda p: any(s.options.get("seed") is None for s in p.draws),
+    ),
     "draws-twice": ("a region draws random numbers twice", lambda p: len(p.draws) > 1),
     "draw-first": (
         "the first statement of a region draws random numbers",
@@ -434,8 +445,9 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: _bypassed(p, by_name=True),
     ),
     "in-graph": (
-        "a positional argument of a region, or a parameter that it reads by closure, requires a gradient",
-        lambda p: any(t.asks for c in p.calls for t in entries(c)),
+        "a positional argument of a region, or a parameter that it reads by closure, requires a gradient; of "
+        "those whose gradients are asked for, where the procedure is `part`",
+        _in_graph,
     ),
     "reached": (
         "a gradient passes through a region",
