@@ -370,6 +370,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region draws random numbers other than in regions inside it",
         lambda p: any(s.op in RANDOM for s in p.own()),
     ),
+    "saved-read-twice": (
+        "a function in a region has a gradient of its own, which reads what it has saved twice",
+        lambda p: any(s.options.get("reads", 1) != 1 for s in p.statements),
+    ),
     "unseeded-draw": (
         "a region draws random numbers without a seed of the operation's own",
         lambda p: any(s.options.get("seed") is None for s in p.draws),
@@ -582,6 +586,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
 #: Families of features: `op:dropout`, say; the word after the colon, and what it means.
 FAMILIES: Mapping[str, str] = {
     "op": "the operation is in the region, or in one inside it",
+    "through": "the operation is in the region, or in one inside it, and a gradient passes through it",
     "own": "the operation is in the region itself",
     "first": "the operation is the first of the region",
     "last": "the operation makes a result of the region",
@@ -599,6 +604,9 @@ def of_region(place: Place) -> Iterator[str]:
     """The features of a region."""
     yield from (word for word, (_, shows) in REGION.items() if shows(place))
     yield from (f"op:{s.op}" for s in place.statements)
+    inside = (step for call in place.calls for step in steps(call.items))
+    passed = place.reach.needed.steps.intersection(inside)
+    yield from (f"through:{step.statement.op}" for step in passed)
     yield from (f"own:{s.op}" for s in place.own())
     yield from (f"first:{s.op}" for s in place.statements[:1])
     for tensor in place.results:
