@@ -436,13 +436,18 @@ class ProgramBuilder(Source):
         return _call_arguments(head)
 
     def _with_all_arguments(self, call: Again) -> Again:
-        """The call; refused if its arguments differ in number or keywords from those of the region, or
-        what it gives in its containers."""
+        """The call; refused if its arguments differ in number, keywords or containers from those of the
+        region, or what it gives in its containers."""
         first = self.regions[call.region]
         if len(call.takes) != len(first.takes) or set(call.kwargs) != set(first.kwargs):
             number, names = len(first.takes), sorted(first.kwargs)
             wanted = f"{number} positional argument(s) and {names} by name"
             raise CaseError(f"region {call.region!r} takes {wanted}", where=call.where)
+        pairs = [*zip(first.takes, call.takes, strict=True)]
+        pairs += [(tree, call.kwargs[key]) for key, tree in first.kwargs.items()]
+        if not all(_unpacks(tree, given) for tree, given in pairs):
+            message = f"region {call.region!r} takes its arguments in other containers"
+            raise CaseError(message, where=call.where, hint="write those of its `takes`")
         if not _unpacks(call.gives, first.gives):
             message = f"region {call.region!r} does not give what this call unpacks"
             raise CaseError(message, where=call.where, hint="write the containers of its `gives`")
