@@ -37,9 +37,10 @@ def _judge(evidence: Evidence) -> Verdict:
         return CHECK.verdict(Status.BROKEN, message)
     # Statements are judged where the observer counted them in either run.
     counted = {(region, statement) for region, statement, _ in [*observed, *control] if statement}
-    judged = counted | {(region, "") for region, _, _ in evidence.expected.executions if region}
+    known = {(region, statement) for region, statement, _ in evidence.expected.executions}
+    judged = counted | {(region, "") for region, _ in known if region}
     if evidence.variant.model.discipline == "minimal":  # regions are counted by their statements
-        judged = counted | {(region, "") for region, _ in counted}
+        judged -= {(region, "") for region, statement in known - counted if statement}
     wrong = tuple(
         Count(*key, observed[key], allowed.counts, allowed.reason)
         for key, allowed in evidence.expected.executions.items()

@@ -15,12 +15,12 @@ def _judge(evidence: Evidence) -> Verdict:
     for name in evidence.case.hooks:
         key = f"hook of {name}"
         control, observed = evidence.plain.state.get(key), evidence.recomputed.state.get(key)
-        wanted, seen = int(control or 0), int(observed or 0)
+        wanted, seen = int(control or 0), None if observed is None else int(observed)
         reached = (evidence.expected.gradients or {}).get(name) is not None
         if reached and not wanted:
             return CHECK.verdict(Status.BROKEN, f"the {key} was not called in the plain run")
-        if seen != wanted:
-            times = "never" if not seen else f"{seen} time(s)"
+        if (seen or 0) != wanted:
+            times = "never" if seen is None else f"{seen} time(s)"
             message = f"the {key} was called {times}, but {wanted} time(s) without recompute"
             facts = (Calls(key, seen, wanted),)
             return CHECK.verdict(Status.FAIL, message, str(wanted), times, facts=facts)
