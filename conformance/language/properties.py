@@ -14,6 +14,7 @@ from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
 from conformance.language.reach import Reach, entries, reach, steps
 from conformance.model.case import (
+    Again,
     Case,
     Literal,
     Ref,
@@ -21,6 +22,7 @@ from conformance.model.case import (
     Statement,
     Tree,
     leaves,
+    walk,
 )
 
 #: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
@@ -136,7 +138,9 @@ def _bypassed(place: Place, given: Callable[[Call], tuple[Tensor, ...]]) -> bool
     """Whether a gradient passes through tensors that calls are given so, and that do not go into the region
     where it is one operation."""
     return any(
-        tensor in place.reach.asked and tensor not in entries(call) and tensor in step.differentiable()
+        tensor in place.reach.asked
+        and tensor not in entries(call)
+        and tensor in step.differentiable()
         for call in place.calls
         for tensor in given(call)
         for step in steps(call.items)
@@ -176,6 +180,46 @@ def _depends(reach: Reach, step: Step, changed: set[Tensor]) -> bool:
         for name, read in step.reads.items()
         if name in operation.needs and not reach.asked.isdisjoint(read)
     )
+
+
+def _result_read(place: Place) -> bool:
+    """Whether a gradient that is taken outside of regions depends on a result of the region."""
+    changed = set(place.results)
+    for step in steps(place.flow.items):
+        if any(not changed.isdisjoint(read) for read in step.reads.values()):
+            changed.update(step.makes)
+        taken = step.call is None and step in place.reach.needed.steps
+        if taken and _depends(place.reach, step, changed):
+            return True
+    return False
+
+
+def _kept(place: Place) -> Iterator[str]:
+    """The last operation of each call, regions inside it included, whose gradient reads a value."""
+    for call in place.calls:
+        asking = [s for s in steps(call.items) if s in place.reach.asking.steps]
+        keeping = [s.statement.op for s in asking if _saves(s)]
+        yield from keeping[-1:]
+
+
+def _saves(step: Step) -> bool:
+    """Whether a gradient of a step needs a value of the forward pass, however it is computed."""
+    needs = OPERATIONS[step.statement.op].needs
+    asking = (name for name, read in step.reads.items() if any(t.asks for t in read))
+    return any(all(needs[name]) for name in asking if name in needs)
+
+
+def _changed_after_read(call: Call) -> bool:
+    """Whether a call changes a tensor in place that a statement of it has read before."""
+    read = {tensor for step in steps(call.items) for r in step.reads.values() for tensor in r}
+    inside = [
+        (at, changed)
+        for tensor in read
+        for changed in tensor.changed
+        for at, _ in tensor.reads
+        if call.moment < at < changed <= call.end
+    ]
+    return bool(inside)
 
 
 Shows = Callable[[Place], bool]
@@ -431,7 +475,27 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a gradient in a region depends on random numbers that the region draws",
         _reads_draw,
     ),
+    "gradient-reads-result": (
+        "a gradient outside of regions depends on a result of a region",
+        _result_read,
+    ),
+    "result-without-loss": (
+        "a result of a region could have a gradient, but no loss depends on it",
+        lambda p: any(t.asks and t not in p.reach.asking.tensors for t in p.results),
+    ),
+    "changed-after-read": (
+        "a region changes a tensor in place that one of its statements has read before",
+        lambda p: any(_changed_after_read(c) for c in p.calls),
+    ),
 }
+
+
+def _returned(case: Case) -> Iterator[Tree]:
+    """What a program returns, and what regions have returned whose return value it returns."""
+    yield case.outputs
+    kept = leaves(case.outputs)
+    calls = (node for node in walk(case.program) if isinstance(node, Region | Again))
+    yield from (node.gives for node in calls if node.returned in kept)
 
 
 def _reading(tensor: Tensor) -> int:
@@ -483,6 +547,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         lambda f: f.case.loss is not None and f.case.loss.reduction == "mean",
     ),
     "growth": ("a case is a point of a law of growth", lambda f: f.case.law is not None),
+    "dict-output": (
+        "a program returns a dict",
+        lambda f: any(_contains(tree, Mapping) for tree in _returned(f.case)),
+    ),
     "part-of-gradients": (
         "only some of the gradients are asked for",
         lambda f: f.case.procedure.kind == "part",
@@ -491,13 +559,15 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
         "regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors for t in reach(f).wanted
+            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors
+            for t in reach(f).wanted
         ),
     ),
     "none-as-operation": (
         "a tensor has a gradient, but none where a gradient reaches regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors for t in reach(f).wanted
+            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors
+            for t in reach(f).wanted
         ),
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
@@ -509,6 +579,7 @@ FAMILIES: Mapping[str, str] = {
     "own": "the operation is in the region itself",
     "first": "the operation is the first of the region",
     "last": "the operation makes a result of the region",
+    "keeps-last": "of the region's operations, it is the last whose gradient reads a value of forward",
     "argument-from": "an argument of the region is the operation's result",
     "result-to": "the operation reads a result of the region",
     "saves": "the region's policy keeps it",
@@ -528,6 +599,7 @@ def of_region(place: Place) -> Iterator[str]:
     for tensor in place.results:
         if isinstance(tensor.maker, Statement) and place.inside(tensor):
             yield f"last:{tensor.maker.op}"
+    yield from (f"keeps-last:{op}" for op in _kept(place))
     for tensor in place.given:
         if isinstance(tensor.maker, Statement):
             yield f"argument-from:{tensor.maker.op}"
