@@ -201,6 +201,7 @@ class _State:
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     explicit: weakref.WeakSet[_Explicit] = field(default_factory=weakref.WeakSet)
     log: list[tuple[str, str, str]] = field(default_factory=list)
+    rounding: Callable[[Elements], Elements] | None = None
 
 
 _state = _State()
@@ -228,6 +229,11 @@ def quiet() -> AbstractContextManager[None]:
     return _set(logging=False)
 
 
+def rounding(change: Callable[[Elements], Elements]) -> AbstractContextManager[None]:
+    """A `with` block in which this is done to what each operation computes, in forward and backward."""
+    return _set(rounding=change)
+
+
 def executions() -> list[tuple[str, str, str]]:
     """What ran since the process began, in order: (name of the region's function, or '' outside of
     regions; operation, or '' for the region itself; `forward` or `rerun`)."""
@@ -253,6 +259,8 @@ def _record(
             if t.scope is not frame:
                 frame.outside.setdefault(id(t), t)
     dtype = dtype or promote(*(t.dtype for t in inputs))
+    if _state.rounding is not None and is_float(dtype):
+        data = _state.rounding(np.asarray(data))
     out = Tensor(np.asarray(data), dtype, scope=frame)
     reached = [t.node is not None for t in inputs]
     if not _state.recording or not slopes or not is_float(dtype) or not any(reached):
@@ -1012,7 +1020,7 @@ def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     shape = x.shape
 
     def flat(t: Tensor) -> Tensor:
-        return reshape(t, (-1, t.shape[-1]))
+        return reshape(t, (math.prod(t.shape[:-1]), t.shape[-1]))
 
     slopes = (
         lambda g, x, w: reshape(matmul(flat(g), w), shape),
