@@ -212,7 +212,9 @@ class Cells(Forward):
         for region in new:
             if region.block != "invalid":
                 given = ", ".join(cells[name] for name in self._given(region))
-                self.code(f"{self._cell(region)} = {self._class(region)}({given})")
+                cell = f"{self._class(region)}({given})"
+                cell = self._cast(cell, region.autocast, "autocast inside")
+                self.code(f"{self._cell(region)} = {cell}")
         self.code("\n")
 
     def _cell(self, region: Region) -> str:
@@ -237,10 +239,13 @@ class Cells(Forward):
         are defined around it."""
         if region is self._net:
             return self.plan.held
+        return [*region.captured(), *(function(called.name) for called in self._called(region))]
+
+    def _called(self, region: Region) -> list[Region]:
+        """The regions that a region calls and that are defined around it."""
         own = {n.name for n in walk(region.body) if isinstance(n, Region)}
         called = [n.region for n in walk(region.body) if isinstance(n, Again)]
-        cells = [function(name) for name in dict.fromkeys(called) if name not in own]
-        return [*region.captured(), *cells]
+        return [self.emitter.regions[name] for name in dict.fromkeys(called) if name not in own]
 
     def _write_class(self, region: Region) -> None:
         """Write a region's class, after those of the regions in it, where that is not done yet. A block
@@ -337,8 +342,10 @@ class Cells(Forward):
     def write_region(self, region: Region) -> None:
         """Regions are classes, written before; a cell that holds a computed tensor is made here."""
         if region.block != "invalid" and not self._is_attribute(region):
-            given = ", ".join(map(self.body.name, self._given(region)))
-            self.code(f"{function(region.name)} = {self._class(region)}({given})")
+            given = [*map(self.body.name, region.captured()), *map(self.place, self._called(region))]
+            cell = f"{self._class(region)}({', '.join(given)})"
+            cell = self._cast(cell, region.autocast, "autocast inside")
+            self.code(f"{function(region.name)} = {cell}")
 
     def place(self, region: Region) -> str:
         """The expression of a region's cell, or function."""

@@ -47,6 +47,7 @@ class Plan:
         self.plain_functions = (
             not (self.graph or self.trains or captured or case.state or case.hooks or case.autocast)
             and kind == "backward"
+            and not case.procedure.after
             and all(region.granularity == "function" for region in case.regions())
         )
         arrays = [value for value in case.inputs if isinstance(value, Array)]

@@ -12,7 +12,7 @@ from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Vocabulary, loaded, written
 from conformance.judge.known import Entry
 from conformance.judge.triage import Triage, Triaged, cause, triaged
-from conformance.language.capabilities import CAPABILITIES
+from conformance.language.features import CAPABILITIES
 from conformance.model.result import Result
 from conformance.model.verdict import Status
 from conformance.run.runner import Runner

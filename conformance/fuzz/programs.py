@@ -21,7 +21,7 @@ from conformance.fuzz.stable import is_stable
 from conformance.fuzz.statements import Statements, operations_for
 from conformance.fuzz.words import Word
 from conformance.language.build import TOLERANCES
-from conformance.language.capabilities import required_by
+from conformance.language.features import required_by
 from conformance.language.load import load_text
 from conformance.model.case import Case
 from conformance.oracle import tape

@@ -16,7 +16,7 @@ from typing import Literal as OneOf
 
 from conformance.errors import CaseError
 from conformance.language import spec
-from conformance.language.capabilities import required_by
+from conformance.language.features import required_by
 from conformance.language.load import load_text
 
 #: The error that a program raises because of a word of a region.

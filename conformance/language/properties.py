@@ -182,6 +182,15 @@ def _depends(reach: Reach, step: Step, changed: set[Tensor]) -> bool:
     )
 
 
+def _in_dicts(call: Call) -> tuple[Tensor, ...]:
+    """The tensors that a call is given in dicts."""
+    trees = (*call.region.takes, *call.region.kwargs.values())
+    names = {name for tree in trees if _contains(tree, Mapping) for name in leaves(tree)}
+    own = [*leaves(call.region.takes), *leaves(call.region.kwargs)]
+    given = zip(own, call.given, strict=False)
+    return tuple(t for name, t in given if name in names and t.of != "value")
+
+
 def _result_read(place: Place) -> bool:
     """Whether a gradient that is taken outside of regions depends on a result of the region."""
     changed = set(place.results)
@@ -474,6 +483,19 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     "gradient-reads-draw": (
         "a gradient in a region depends on random numbers that the region draws",
         _reads_draw,
+    ),
+    "dict-of-several": (
+        "a region takes a dict with two tensors or more",
+        lambda p: any(len(_in_dicts(c)) > 1 for c in p.calls),
+    ),
+    "gradient-in-dict": (
+        "a gradient passes through a tensor that a region takes in a dict",
+        lambda p: any(
+            t in p.reach.asked and t in s.differentiable() and s in p.reach.needed.steps
+            for c in p.calls
+            for t in _in_dicts(c)
+            for s in steps(c.items)
+        ),
     ),
     "gradient-reads-result": (
         "a gradient outside of regions depends on a result of a region",
