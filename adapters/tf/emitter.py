@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
@@ -19,6 +20,7 @@ from conformance.model.case import (
     walk,
 )
 from conformance.model.program import Site
+from conformance.oracle.reached import reached
 
 from . import loops, operations
 
@@ -272,8 +274,10 @@ class Taped(Run):
         with code.indent(f"with tf.GradientTape() as {tape}:"):
             self._write_watch(tape)
             self._write_order(order - 1, cotangent)
-            before = "gradients" if order == 2 else "again"
-            code(f"total = tf.add_n([tf.reduce_sum(g) for g in {before}.values()])")
+            before, given = "gradients" if order == 2 else "again", self.given(order - 1)
+            made = f"tf.reduce_sum(gradient) for gradient in {before}.values(){given}"
+            zero = self.constant(order - 1)
+            code("total = tf.constant(0.0)" if zero else f"total = tf.add_n([{made}])")
         code(f"again = {tape}.gradient(total, sources)")
 
     def _write_taped(self, tape: str) -> None:
@@ -316,7 +320,10 @@ class Taped(Run):
             every, variable = "for name, variable in trained.items():", "variable"
         else:
             every, variable = f"for name in {listed(trained)}:", "values[name]"
-        with self.code.indent(every):
+        assert self.case.loss is not None
+        unused = not set(trained) <= reached(self.case, self.case.loss)
+        given = self.code.indent("if gradients[name] is not None:") if unused else nullcontext()
+        with self.code.indent(every), given:
             self.code(f"{variable}.assign_sub({rate} * {gradient})")
 
     def _write_return(self) -> None:

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch._C import _functorch as functorch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -137,6 +139,9 @@ class Observer(Base):
     def leaf(self, value: Any) -> Leaf | None:
         if not isinstance(value, torch.Tensor):
             return None
+        if functorch.is_gradtrackingtensor(value):  # inside a transform
+            with temporarily_clear_interpreter_stack():
+                return self.leaf(functorch.get_unwrapped(value))
         dtype = str(value.dtype).removeprefix("torch.")
         value = value.detach()
         if value.dtype == torch.bfloat16:

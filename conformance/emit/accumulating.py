@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from conformance.emit.code import BACKWARD
 from conformance.emit.expressions import listed
 from conformance.emit.running import Run
-from conformance.model.case import Array
+from conformance.model.case import Array, Loss
 
 #: The calls of `functions`, by operation.
 CALLS = {
@@ -107,7 +107,12 @@ class Accumulating(Run):
 
     def write_backward_before(self) -> None:
         self.write_forward_pass()
-        self.code("loss.backward()", BACKWARD)
+        self.write_start("loss.backward()", self.case.loss)
+
+    def write_start(self, call: str, loss: Loss | None) -> None:
+        """A call that starts a backward pass. It raises where the loss requires no gradient."""
+        if self.depends(loss):
+            self.code(call, BACKWARD)
 
     def write_inference(self) -> None:
         self.write_before()
@@ -126,16 +131,18 @@ class Accumulating(Run):
         if kind in ("second_order", "third_order"):
             self._write_orders()
         elif kind in ("second_backward", "per_output"):
-            code("loss.backward(retain_graph=True)", BACKWARD)
+            self.write_start("loss.backward(retain_graph=True)", self.case.loss)
             self.write_taken()
             self.values.write_clearing(self.clearing)
             then = "loss" if kind == "second_backward" else self.loss(self.case.then)
-            code(f"{then}.backward()", BACKWARD)
+            self.write_start(f"{then}.backward()", self.case.then or self.case.loss)
             code(f"again = {self.values.gradients()}")
-        elif kind == "part":
+        elif kind == "part" and self.depends(self.case.loss):
             self.write_part()
         else:
-            self.write_backward("loss.backward")
+            if self.depends(self.case.loss):
+                self.write_backward("loss.backward")
+            code.wrote("start")
             code(f"gradients = {self.values.gradients()}")
         if kind not in ("backward", "part"):
             results.append('"again": again')
@@ -147,16 +154,21 @@ class Accumulating(Run):
         names = ("first", "second", "third")[: self.case.procedure.order]
         if not single:
             code(f"wanted = {self.values.items(wrt)}")
-        for of, name in zip(("loss", *names), names, strict=False):
-            first, total = of == "loss", of
-            option = "allow_unused=True" if name == names[-1] else "create_graph=True"
-            if not first and single:
-                total = f"{of}.sum()"
-            elif not first:
-                total = "total"
-                code(f"total = sum(gradient.sum() for gradient in {of})")
+        for order, (of, name) in enumerate(zip(("loss", *names), names, strict=False), 1):
+            first, total, last = order == 1, of, name == names[-1]
+            options = [] if last else ["create_graph=True"]
+            options += ["allow_unused=True"] if last or self.given(order) else []
             made, at = (f"({name},)", self.values.value(wrt[0])) if single else (name, "wanted")
-            code(f"{made} = {self.grad}({total}, {at}, {option})", BACKWARD if first else None)
+            if self.constant(order):
+                code(f"{made} = [None] * {len(wrt)}")
+            else:
+                if not first and single:
+                    total = f"{of}.sum()"
+                elif not first:
+                    total, given = "total", self.given(order - 1)
+                    code(f"total = sum(gradient.sum() for gradient in {of}{given})")
+                call = f"{self.grad}({', '.join([total, at, *options])})"
+                code(f"{made} = {call}", BACKWARD if first else None)
             gradients = f'{{"{wrt[0]}": {name}}}' if single else f"dict(zip({listed(wrt)}, {name}))"
             if first:
                 code(f"gradients = {gradients}")
@@ -166,17 +178,21 @@ class Accumulating(Run):
         code, case = self.code, self.case
         self.write_before()
         trained = self.values.items(p.name for p in case.parameters if p.gradient)
-        made = self.optimizer.format(parameters=trained, rate=case.procedure.learning_rate)
-        code(f"optimizer = {made}")
+        updates = any(p.gradient for p in case.parameters)  # an optimizer of nothing raises
+        if updates:
+            made = self.optimizer.format(parameters=trained, rate=case.procedure.learning_rate)
+            code(f"optimizer = {made}")
         code("losses = []")
         with code.indent(f"for _ in range({case.procedure.steps}):"):
-            code(self.clearing_all)
+            if updates:
+                code(self.clearing_all)
             for given in case.inputs:  # the optimizer has only parameters
                 if isinstance(given, Array) and given.gradient:
                     code(self.clearing.format(tensor=self.values.value(given.name)))
             self.write_forward_pass()
-            code("loss.backward()", BACKWARD)
-            code("optimizer.step()")
+            self.write_start("loss.backward()", case.loss)
+            if updates:
+                code("optimizer.step()")
             code("losses.append(loss.detach())")
         self.write_trained(self.result, self.values.gradients())
 
