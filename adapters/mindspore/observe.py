@@ -22,7 +22,7 @@ from unittest import mock
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor
+from mindspore import Tensor, ops
 from mindspore.graph.api import _pynative_executor
 
 from conformance.model.observation import Leaf, Observation, Phase, Run
@@ -37,6 +37,9 @@ from conformance.observe.worker.trace import Trace
 from . import dataflow, graphs, pool, profiler
 from .notes import CAST, STOPPED, compiles
 
+#: How often a kernel runs before MindSpore has chosen how to divide its elements among threads. Until
+#: then the last bit of a logarithm differs from run to run.
+TRIED = 40
 #: A program is deep if its plain run executes more statements than this.
 DEEP = 50
 
@@ -110,7 +113,7 @@ class Lines(Trace):
         return result
 
     def statements(self, kernels: list[Any]) -> Counter[tuple[Site, Phase]]:
-        """Executions of each statement: those that ran all kernels that its first execution did.
+        """Executions of each statement: those that ran all kernels that each execution in forward did.
 
         A statement in which early stop raises may have run its kernels or not, so kernels decide.
         """
@@ -121,8 +124,10 @@ class Lines(Trace):
                 seen[running][kernel.name] += 1
         counts: Counter[tuple[Site, Phase]] = Counter()
         for (site, phase), begun in self.begun.items():
-            whole = seen.get((site, "forward", 1), Counter())
-            if not whole:  # no kernel runs for it: the line itself is all there is
+            forward = range(1, self.begun[site, "forward"] + 1)
+            runs = [seen.get((site, "forward", number), Counter()) for number in forward]
+            whole = functools.reduce(Counter.__and__, runs) if runs else Counter()
+            if not whole:  # no kernel runs for it each time: the line itself is all there is
                 counts[site, phase] = self.completed[site, phase]
                 continue
             for number in range(1, begun + 1):
@@ -174,6 +179,8 @@ class Observer(Base):
     def warm_up(self) -> None:
         ms.set_context(mode=ms.PYNATIVE_MODE)
         profiler.touch()
+        for _ in range(TRIED):
+            ops.log(ops.ones(12)).asnumpy()
         with profiler.recorded_kernels() as kernels:
             pass
         if [kernel.name for kernel in kernels] != ["Exp"]:
@@ -258,10 +265,10 @@ class Observer(Base):
     def values(self, loaded: LoadedProgram) -> Run:
         """`run` with values, under PyNative mode's default asynchronous dispatch.
 
-        The plain run and the recomputed run of a deep program are synchronous instead: an asynchronous
-        run busy-waits at each region or layer, which took three times as long.
+        The recomputed run of a deep program is synchronous instead: an asynchronous run busy-waits at
+        each region, which took three times as long.
         """
-        alone = loaded.path == "plain" or self._deep
+        alone = self._deep
         profiler.synchronous(alone and not self.graph)
         try:
             if self.graph:

@@ -51,7 +51,8 @@ def triaged(entries: Sequence[Entry], result: Result) -> tuple[Triaged, ...]:
     """Every verdict of a result, triaged.
 
     A SHOULD that does not hold is expected even where no entry describes it: it warns, and does not fail
-    the run. A known deviation is gone where no verdict of its check deviates.
+    the run. A known deviation is gone where no verdict of its check deviates, and one passes: what is only
+    reported is not judged.
     """
     return tuple(_triage_one(entries, result, verdict) for verdict in result.verdicts)
 
@@ -71,7 +72,7 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
         warns = verdict.status is Status.WARN
         return Triaged(verdict, Triage.EXPECTED if warns else Triage.UNEXPECTED)
     deviates = any(v.status.deviates for v in result.verdicts if v.check == verdict.check)
-    if entry and not deviates and verdict.status is not Status.UNSUPPORTED:
+    if entry and not deviates and verdict.status not in (Status.UNSUPPORTED, Status.REPORT):
         reason = f"known deviation is gone: take {entry.where} out ({entry.reason})"
         return Triaged(verdict, Triage.UNEXPECTED, reason, entry)
     return Triaged(verdict, Triage.EXPECTED)
