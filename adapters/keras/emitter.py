@@ -80,7 +80,6 @@ class Statements(Body):
     def write_helpers(self) -> None:
         if self.variant.name.endswith("jax") and "float64" in _dtypes(self.case):
             self.code('jax.config.update("jax_enable_x64", True)')
-            self.code("\n")
         super().write_helpers()
 
 
@@ -199,7 +198,6 @@ class Regions(Forward):
                         made = f"{class_name(part_name)}({', '.join(self._variables_of(part))})"
                         with self._scope("full", part):
                             code(f"self.{part_name} = {made}")
-                code()
             # Keras looks for a layer's first argument: one without any cannot be called.
             parameters = f"self, {self.parameters(region) or 'unused=None'}"
             held = [*owned, *(function(part.name) for part in inner)]
@@ -208,7 +206,6 @@ class Regions(Forward):
                 self.write_unpacking(region)
                 self.body.write_nodes(region.body, region.name)
                 self.body.write_return(region.gives)
-        code()
 
     @property
     def _listed(self) -> bool:

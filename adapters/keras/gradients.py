@@ -86,8 +86,6 @@ class Backend(ABC):
             if run.result != "loss":
                 outputs = "(outputs, changed)" if changing else "outputs"
                 code(f"return {'loss' if scope else loss}, {outputs}", after)
-        if run.result != "loss":
-            code()
 
     def _scope(self, names: Sequence[str], changing: bool) -> str:
         """The head of the `with` in which the variables of these names have the values that are wanted;
@@ -228,7 +226,6 @@ class Torch(Backend):
 
     def _write_functional(self) -> None:
         """The gradients by `torch.func`: the forward pass is run inside the transform."""
-        self.code()
         self.write_loss_of(sites=True)
         call = "torch.func.grad_and_value(loss_of, has_aux=True)(wanted)"
         self.code(f"gradients, (loss, outputs) = {call}")
@@ -267,7 +264,6 @@ class Jax(Backend):
         code, kind = self.code, self.kind
         if kind == "part":
             code(f"wanted = {self.chosen()}")
-        code()
         self.write_loss_of(changing=bool(self._changing), sites=kind == "functional")
         result = "(outputs, changed)" if self._changing else "outputs"
         if self.case.procedure.order > 1:
@@ -307,13 +303,11 @@ class Jax(Backend):
             code("(gradients,) = vjp(ops.ones_like(loss))")
             code("total = sum(ops.sum(gradient) for gradient in gradients.values())")
             code(f"return total, (loss, {result}, gradients)")
-        code()
         if order == 3:
             with code.indent("def second_total_of(wanted):"):
                 code("total, vjp, taken = jax.vjp(total_of, wanted, has_aux=True)")
                 code("(second,) = vjp(ops.ones_like(total))")
                 code("return sum(ops.sum(gradient) for gradient in second.values()), taken")
-            code()
         last = "total_of" if order == 2 else "second_total_of"
         taken = f"(loss, {result}, gradients)"
         code(f"total, vjp, {taken} = jax.vjp({last}, wanted, has_aux=True)")

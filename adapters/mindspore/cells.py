@@ -175,7 +175,6 @@ class Cells(Forward):
             for region in configured:
                 self.code(f"{self._path(region)}.recompute({self.recompute.options(region)})")
             self.code(f"return {self._cast(made, self.case.autocast, 'autocast')}")
-        self.code("\n")
 
     def _cast(self, cell: str, dtype: str, part: str) -> str:
         """A cell whose products are cast to `dtype`, if there is one; the operations that need float32
@@ -223,7 +222,6 @@ class Cells(Forward):
             if region.block != "invalid":
                 given = ", ".join(cells[name] for name in self._given(region))
                 self._write_cell(self._cell(region), f"{self._class(region)}({given})", region)
-        self.code("\n")
 
     def _cell(self, region: Region) -> str:
         """The name of a region's cell that no other cell holds. Both paths use it, unless it recomputes
@@ -280,7 +278,6 @@ class Cells(Forward):
             del code.lines[top:]
             self._write_init(region, set(_ATTRIBUTE.findall("\n".join(construct))))
             code.lines += construct
-        code("\n")
 
     def _write_construct(self, region: Region) -> None:
         site = Site("region", self.path, region.name, region.name) if region.name else None
@@ -314,7 +311,6 @@ class Cells(Forward):
             code.lines[-1] = f"class {self._class(region)}(Net):"
         else:
             self._net_made = made if region is self._net else self._net_made
-            code()
 
     def write_attribute(self, node: Node, around: Region) -> None:
         """Write what a cell holds for a node in it: the cell or the operation of a region, and the

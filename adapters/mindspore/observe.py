@@ -113,7 +113,8 @@ class Lines(Trace):
         return result
 
     def statements(self, kernels: list[Any]) -> Counter[tuple[Site, Phase]]:
-        """Executions of each statement: those that ran all kernels that each execution in forward did.
+        """Executions of each statement: those that ran all kernels that a forward execution did. A flag
+        may have each of those do something else.
 
         A statement in which early stop raises may have run its kernels or not, so kernels decide.
         """
@@ -124,14 +125,14 @@ class Lines(Trace):
                 seen[running][kernel.name] += 1
         counts: Counter[tuple[Site, Phase]] = Counter()
         for (site, phase), begun in self.begun.items():
-            forward = range(1, self.begun[site, "forward"] + 1)
-            runs = [seen.get((site, "forward", number), Counter()) for number in forward]
-            whole = functools.reduce(Counter.__and__, runs) if runs else Counter()
-            if not whole:  # no kernel runs for it each time: the line itself is all there is
+            runs = range(1, self.begun[site, "forward"] + 1)
+            whole = [one for n in runs if (one := seen.get((site, "forward", n)))]
+            if not whole:  # no kernel runs for it: the line itself is all there is
                 counts[site, phase] = self.completed[site, phase]
                 continue
             for number in range(1, begun + 1):
-                counts[site, phase] += whole <= seen.get((site, phase, number), Counter())
+                again = seen.get((site, phase, number), Counter())
+                counts[site, phase] += any(one <= again for one in whole)
         return counts
 
 

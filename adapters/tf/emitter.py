@@ -96,9 +96,7 @@ class Regions(Forward):
                 code(self.made)
                 for variable in owned:
                     code(f"self.{variable} = {variable}")
-            code()
             self.write_method(self.method, region, owned)
-        code()
 
     def _variables_of(self, region: Region) -> list[str]:
         return [name for name in region.captured() if name in self.layers.held]
@@ -168,19 +166,15 @@ class Taped(Run):
             self._write_forward_function()
             code(f"{into}step(values)", site)
         else:
-            code()
             with code.indent(f"{self._decorator}\ndef infer(values):"):
                 code("outputs = forward(**values)", site)
                 code("return outputs")
-            code()
             code(f"{into}infer(values)")
 
     def _write_forward_function(self) -> None:
         code = self.code
-        code()
         with code.indent(f"{self._decorator}\ndef step(values):"):
             code("return forward(**values)")
-        code()
 
     def _write_taped_run(self) -> None:
         """Forward under a tape, and backward, outside any graph."""
@@ -202,13 +196,11 @@ class Taped(Run):
         second = kind in ("second_backward", "per_output")
         results = list(dict.fromkeys([self.result, "loss", "gradients"]))
         results += ["again"] if kind in AGAIN else []
-        code()
         code("# A constant cotangent would let the optimizer make one of forward and rerun.")
         head = "cotangent, cotangent2" if second else "cotangent"
         with code.indent(f"{self._decorator}\ndef step(values, {head}):"):
             self._write_gradients()
             code(f"return {', '.join(results)}")
-        code()
         ones = [self._one(case.loss)]
         ones += [self._one(case.then or case.loss)] if second else []
         call = f"{', '.join(results)} = step(values, {', '.join(ones)})"

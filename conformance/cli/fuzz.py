@@ -22,14 +22,13 @@ from conformance.cli.options import (
     ReportsFolder,
 )
 from conformance.drivers.implementation import describe
-from conformance.errors import ConformanceError
 from conformance.exits import Exit
 from conformance.fuzz.campaign import Campaign
-from conformance.fuzz.found import shrink, write
+from conformance.fuzz.found import write
 from conformance.paths import Paths, find_paths
 from conformance.run.interrupts import Interrupts, Stopped
 from conformance.run.runner import Runner
-from conformance.run.selection import Limits, select
+from conformance.run.selection import select
 
 #: How many causes of known deviations are named.
 _CAUSES = 5
@@ -60,7 +59,7 @@ def fuzz(
     """
     paths = find_paths(cases, adapters_folder, reports)
     described = describe(implementation, option, always) if implementation else None
-    limits = Limits(seconds=time_limit)
+    limits = {"time_limit": time_limit}
     (chosen,) = select([adapter], variant, paths, described, limits=limits).chosen
     variants = chosen.variants if variant else chosen.variants[:1]
     console = Console(highlight=False, stderr=True)
@@ -86,7 +85,6 @@ def fuzz(
 
         campaign = Campaign(
             runner,
-            chosen.known,
             variants,
             seed=seed,
             examples=examples,
@@ -98,7 +96,7 @@ def fuzz(
                 runner.start(variants)
                 began = time.monotonic()
                 campaign.run()
-                shrink(campaign, lambda words: bar.update(task, description=words))
+                campaign.shrink(lambda words: bar.update(task, description=words))
         except Stopped:
             pass
         with interrupts.held_off():

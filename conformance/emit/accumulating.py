@@ -3,13 +3,12 @@
 That is how PyTorch and Paddle do: `loss.backward()`, then `.grad`, and an optimizer of the parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from conformance.emit.code import BACKWARD
 from conformance.emit.expressions import listed
 from conformance.emit.running import Run
+from conformance.emit.usual import HELPERS
 from conformance.model.case import Array, Loss
 
 #: The calls of `functions`, by operation.
@@ -18,45 +17,6 @@ CALLS = {
     "asking_sin": "AskingSin.apply({x})",
     "slope_of_sin": "slope_of_sin({x})",
     "accumulate_sin": "accumulate_sin({x}, {total})",
-}
-_FUNCTIONS = {
-    "custom_sin": """
-    class CustomSin({base}):
-        @staticmethod
-        def forward(ctx, x, reads):
-            ctx.save_for_backward(x)
-            ctx.reads = reads
-            return {module}.sin(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            for _ in range(ctx.reads):
-                (x,) = ctx.{saved}
-            return {gradients}
-    """,
-    "asking_sin": """
-    class AskingSin({base}):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return {module}.sin(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.{saved}
-            return {asking}
-    """,
-    "slope_of_sin": """
-    def slope_of_sin(x):
-        (slope,) = {grad}({module}.sin(x).sum(), x, create_graph=True)
-        return slope
-    """,
-    "accumulate_sin": """
-    def accumulate_sin(x, total):
-        with {module}.no_grad():
-            total.add_(x.sum(0))
-        return {module}.sin(x)
-    """,
 }
 
 
@@ -68,7 +28,7 @@ def functions(**words: str) -> dict[str, str]:
     `gradients` and `asking` are what backward returns of a function that has a second argument, and of
     one that gives a gradient only if one is asked for; `x`, `g` and the context `ctx` are there.
     """
-    return {op: text.format(**words) for op, text in _FUNCTIONS.items()}
+    return {op: text.format(**words) for op, text in HELPERS["of_tapes"].items()}
 
 
 class Accumulating(Run):
@@ -211,5 +171,4 @@ class Accumulating(Run):
 
 
 def _read(names: Iterable[str]) -> str:
-    """The arguments of a call, out of `values`."""
     return ", ".join(f'values["{name}"]' for name in names)

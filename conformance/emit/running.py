@@ -1,7 +1,5 @@
 """Writes `run`: the case's procedure around the forward pass, and what it returns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -35,7 +33,6 @@ class Run(Part):
                 self.write_training()
             else:
                 self.write_gradients()
-        self.code("\n")
 
     def write_beginning(self) -> None:
         """Write what `run` does first, whatever its procedure: seed, and make the inputs."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from conformance.drivers.adapter import Variant
 from conformance.errors import CaseError
-from conformance.fuzz.programs import Generated, Vocabulary, loaded, written
-from conformance.judge.known import Entry
+from conformance.fuzz.programs import Generated, Raw, Vocabulary, loaded, written
+from conformance.fuzz.reduce import reduced
+from conformance.judge.known import Catalog, bound
 from conformance.judge.triage import Triage, Triaged, cause, triaged
 from conformance.language.features import CAPABILITIES
 from conformance.model.result import Result
@@ -19,6 +21,8 @@ from conformance.run.runner import Runner
 
 #: How many programs are written together, first and at most.
 _FIRST_BATCH, _LARGEST_BATCH = 4, 64
+#: How long a smaller program is looked for, and how many are run.
+_SHRINK_SECONDS, _SHRINK_RUNS = 30.0, 200
 #: How often a program of a number is made anew where it is of no use.
 _ATTEMPTS = 5
 #: A group of deviations that seem to have one cause: variant, check, and what its verdicts share.
@@ -69,7 +73,6 @@ class Campaign:
     def __init__(
         self,
         runner: Runner,
-        known: Sequence[Entry],
         variants: Sequence[Variant],
         *,
         seed: int,
@@ -77,7 +80,8 @@ class Campaign:
         seconds: float = float("inf"),
         told: Callable[[], None] = lambda: None,
     ) -> None:
-        self.runner, self.known_entries = runner, known
+        self.runner, self.catalog = runner, Catalog()
+        self.runner.known = self.known = bound(runner.known, self.catalog)
         self.seed, self.examples, self.seconds, self.told = seed, examples, seconds, told
         chosen = map(unrestricted, variants)
         self.tallies = [Tally(v, Vocabulary(may_have(v))) for v in chosen]
@@ -91,7 +95,7 @@ class Campaign:
             numbers = range(number, min(number + size, self.examples))
             for tally in self.tallies:
                 batch = list(self._generated(tally, numbers))
-                self.runner.emit([(program.case, tally.variant) for program in batch])
+                self._emit(batch, tally.variant)
                 for program in batch:
                     if time.monotonic() > ends:
                         return
@@ -108,12 +112,17 @@ class Campaign:
                 except CaseError:
                     tally.wasted += 1
 
+    def _emit(self, programs: Sequence[Generated], variant: Variant) -> None:
+        """Write programs, and have causes speak of them."""
+        self.catalog.only(program.case for program in programs)
+        self.runner.emit([(program.case, variant) for program in programs])
+
     def _judge(self, tally: Tally, program: Generated) -> None:
         result = self.runner.run(program.case, tally.variant)
         tally.judged += 1
         met: set[Key] = set()
         causes: set[str] = set()
-        for one in triaged(self.known_entries, result):
+        for one in triaged(self.known, result):
             if one.triage is Triage.KNOWN:
                 causes.add((one.entry and one.entry.cause) or one.reason)
             elif one.triage is Triage.UNEXPECTED:
@@ -129,11 +138,44 @@ class Campaign:
         tally.right += not (met or causes or refused)
         self.told()
 
-    def groups(self, program: Generated, variant: Variant) -> set[Key]:
-        """The groups of unexpected verdicts that a program shows."""
+    def shrink(self, told: Callable[[str], None]) -> None:
+        """Look for a smaller program of each group."""
+        for number, found in enumerate(self.found.values(), 1):
+            told(f"looking for smaller programs, {number} of {len(self.found)}")
+            tally = next(t for t in self.tallies if t.variant.id == found.key[0])
+            self._shrink(found, tally)
+
+    def _shrink(self, found: Found, tally: Tally) -> None:
+        ends, left = time.monotonic() + _SHRINK_SECONDS, _SHRINK_RUNS
+
+        def first(candidates: Sequence[Raw]) -> Raw | None:
+            nonlocal left
+            programs = list(_loadable(candidates, tally.vocabulary.allowed))[: max(left, 0)]
+            if time.monotonic() > ends:
+                return None
+            self._emit(programs, tally.variant)
+            for program in programs:
+                left -= 1
+                self.told()
+                shown = self._shown(program, tally.variant).get(found.key)
+                if shown is not None:
+                    found.program, found.shown = program, shown
+                    return program.raw
+            return None
+
+        reduced(found.program.raw, first)
+
+    def _shown(self, program: Generated, variant: Variant) -> dict[Key, Triaged]:
+        """The unexpected verdicts on a program, by group."""
         result = self.runner.run(program.case, variant)
-        shown = triaged(self.known_entries, result)
-        return {group_of(result, one) for one in shown if one.triage is Triage.UNEXPECTED}
+        shown = triaged(self.known, result)
+        return {group_of(result, one): one for one in shown if one.triage is Triage.UNEXPECTED}
+
+
+def _loadable(candidates: Sequence[Raw], allowed: frozenset[str]) -> Iterator[Generated]:
+    for raw in candidates:
+        with suppress(CaseError):
+            yield loaded(raw, allowed)
 
 
 def group_of(result: Result, one: Triaged) -> Key:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,9 @@ import yaml
 
 from conformance.drivers.adapter import Adapter
 from conformance.emit.programs import EmitFailure, texts
-from conformance.errors import WriteError
 from conformance.fuzz.campaign import Campaign, Found, Key
 from conformance.paths import Paths
 from conformance.writing import write_bytes
-
-
-def shrink(campaign: Campaign, told: Callable[[str], None]) -> None:
-    """Look for smaller programs of each group."""
 
 
 def write(campaign: Campaign, paths: Paths, adapter: Adapter) -> dict[Key, Path]:
@@ -51,7 +46,7 @@ def as_yaml(name: str, found: Found) -> str:
         "source": "conformance fuzz",
         "why": f"{found.shown.verdict.status}: {found.shown.verdict.message}"[:500],
     }
-    case: dict[str, Any] = {**found.program.raw, **told}
+    case: dict[str, Any] = json.loads(json.dumps({**found.program.raw, **told}))
     file = {"family": "found", "cases": {name: case}}
-    text: str = yaml.safe_dump(file, sort_keys=False, width=100, allow_unicode=True)
+    text: str = yaml.safe_dump(file, sort_keys=False, default_flow_style=None, width=100)
     return text

@@ -99,6 +99,16 @@ class Nodes:
                 nodes += self._statement(scope)
         return nodes
 
+    def _within(self, scope: Scope) -> list[Raw]:
+        """A statement of the operation that goes by a word of the region, if there is one."""
+        for operation in self.statements.operations:
+            if operation.within and scope.words.get(operation.within):
+                made = self.statements.any(operation, scope)
+                scope.values.update(made.results)
+                scope.made += made.results
+                return [made.text]
+        return []
+
     # -- regions ----------------------------------------------------------------------------------
 
     def region(self, scope: Scope) -> list[Raw]:
@@ -116,7 +126,7 @@ class Nodes:
         if single:
             body = self._statement(inner)
         else:
-            body = self._body(inner, 5)
+            body = [*self._within(inner), *self._body(inner, 4)]
         node: dict[str, Any] = {"recompute": self.name()}
         back = [n for n in takes if n in scope.made and n not in scope.read]
         gives, values = self._gives(inner, back, words, single)
@@ -332,7 +342,7 @@ class Nodes:
         inner.values.pop(start, None)
         inner.values[handed] = value
         single = not self.has("several-operations")
-        body: list[Raw] = [] if single else self._body(inner, 3)
+        body: list[Raw] = [] if single else [*self._within(inner), *self._body(inner, 3)]
         last = self.statements.plain(inner, like=value)
         body.append(last.text)
         (result,) = last.results

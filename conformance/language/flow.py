@@ -150,7 +150,8 @@ class Flow:
         if node.op == "astype":
             floating = str(node.options["dtype"]).startswith(_REAL)
         else:
-            floating = node.op not in BOOLS and (not read or any(t.floating for t in read))
+            tensors = [tensor.floating for tensor in read if tensor.of != "value"]
+            floating = node.op not in BOOLS and (not tensors or any(tensors))
         made = tuple(
             Tensor("computed", asks and floating, floating, node, moment=self._moment)
             for _ in node.targets

@@ -30,7 +30,8 @@ class OptionSpec:
 
     A generated program gives it one of the values `tried`, or what it `means`: an axis of the first
     argument, all of its axes in some `order`, a `shape`, or into how many `parts` an axis is divided;
-    only `beside` another option, or `instead` of one.
+    only `beside` another option, or `instead` of one. Another value than the default may need a
+    `capability`.
     """
 
     type: OneOf["int", "float", "bool", "str", "ints", "dtype"]
@@ -40,6 +41,7 @@ class OptionSpec:
     means: OneOf["", "axis", "order", "shape", "parts"] = ""
     beside: str = ""
     instead: str = ""
+    capability: str = ""
 
     @property
     def required(self) -> bool:
@@ -107,7 +109,7 @@ class Operation:
 
 _SHAPE, _SIZE = OptionSpec("ints", means="shape"), OptionSpec("int", tried=(2,))
 _FIRST, _LAST = OptionSpec("int", 0, means="axis"), OptionSpec("int", -1, means="axis")
-_AXIS, _SEED = OptionSpec("int", None, means="axis"), OptionSpec("int", None, tried=(5,))
+_AXIS, _SEED = OptionSpec("int", None, means="axis"), OptionSpec("int", None, tried=(5,), capability="seeded-random")
 _OFF, _EPS = OptionSpec("bool", False, beside="axis"), OptionSpec("float", 1e-5, tried=(1e-3,))
 _RANGE: dict[str, Any] = {
     "low": OptionSpec("float", 0.0, tried=(0.5,)),
@@ -115,7 +117,7 @@ _RANGE: dict[str, Any] = {
 }
 _DRAWN = {"shape": _SHAPE, **_RANGE}
 _PADDING = OptionSpec("str", "valid", ("valid", "same"), instead="stride")
-_RULE = OptionSpec("str", "reverse", ("reverse", "forward"))
+_RULE = OptionSpec("str", "reverse", ("reverse", "forward"), capability="forward-rule")
 _CHANGES = OptionSpec("str", words=("values", "shape", "dtype", "operations", "product"))
 _SLOPES: dict[str, Any] = {
     "low": OptionSpec("float", 0.125, tried=(0.25,)),
@@ -258,7 +260,7 @@ _ALL = (
     _op("uniform_from", "generator?", "", "shape", random=True, **_DRAWN),
     _op("numpy_uniform", "", "", "shape", random=True, capability="numpy-random", **_DRAWN),
     _op("python_uniform", "", "", _ONE, random=True, capability="python-random", **_RANGE),
-    _op("rrelu", "x", "x: x mask | mask", random=True, capability="rrelu", **_SLOPES),
+    _op("rrelu", "x", "x: x mask | mask", random=True, capability="rrelu", told=_EXACT, **_SLOPES),
     _op("sin_or_cos", "x flag?", "x: x"),
     _op("branch_sin", "x", "x: x", told={"joint": True}),
     _op("loop_sin", "x", "x: x mask", times=OptionSpec("int", tried=(1, 2, 3))),

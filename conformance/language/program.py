@@ -4,8 +4,6 @@ Nodes are read as they are written, `$i` in the names of what is repeated. `Name
 names of the program, repetitions unrolled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -269,27 +267,19 @@ class ProgramBuilder(Source):
         body = self.nodes(model.body, (*path, "body"))
         self._inside = outside
         gives = self.gives(model, "gives", body, path)
+        switches = ("preserve_rng", "merge_adjacent")
+        copied = (*switches, "granularity", "block", "signature", "mapped", "contexts")
         region = Region(
-            name,
-            takes,
-            kwargs,
-            gives,
-            body,
-            model.granularity,
-            model.preserve_rng,
-            self.at(*path),
-            merge_adjacent=model.merge_adjacent,
-            block=model.block,
+            *(name, takes, kwargs, gives, body),
+            where=self.at(*path),
             save=self._policy(model, body, path),
             called=called,
-            signature=model.signature,
-            mapped=model.mapped,
             autocast=model.autocast or "",
             returned=self._returned(model, gives, path),
-            written=frozenset({"preserve_rng", "merge_adjacent"} & model.model_fields_set),
+            written=frozenset({*switches} & model.model_fields_set),
             round=isinstance(model, spec.RegionModel) and model.round,
             option=model.option or "",
-            contexts=model.contexts,
+            **{word: getattr(model, word) for word in copied},
         )
         self._refuse_unfit(region, path)
         self.names.named_at[region.where] = where

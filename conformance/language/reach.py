@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from conformance.language.flow import Call, Flow, Step, Tensor
+from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import leaves
 
 
@@ -53,28 +54,33 @@ class Reached:
     steps: set[Step] = field(default_factory=set)
     calls: set[Call] = field(default_factory=set)
 
-    def add(self, other: Reached) -> None:
-        """Add what another pass reaches."""
-        self.tensors |= other.tensors
-        self.steps |= other.steps
-        self.calls |= other.calls
+    @classmethod
+    def of(cls, passes: Sequence[Reached]) -> Reached:
+        """What several passes reach."""
+        return cls(
+            set().union(*(one.tensors for one in passes)),
+            set().union(*(one.steps for one in passes)),
+            set().union(*(one.calls for one in passes)),
+        )
 
 
-def through_operations(flow: Flow, of: frozenset[Tensor]) -> Reached:
-    """What the gradients with respect to these tensors reach."""
-    every, alive = Reached(), active(flow, of)
-    for loss in losses(flow):
-        found = Reached({loss} & alive)
-        for step in reversed(tuple(steps(flow.items))):
-            if found.tensors.isdisjoint(step.makes):
-                continue
-            asked = alive.intersection(step.differentiable())
-            if asked:
-                found.tensors |= asked
-                found.steps.add(step)
-                found.calls.update(around(step))
-        every.add(found)
-    return every
+def through_operations(flow: Flow, of: frozenset[Tensor]) -> tuple[Reached, ...]:
+    """What the gradients with respect to these tensors reach, in each backward pass."""
+    alive = active(flow, of)
+    return tuple(_through(flow, loss, alive) for loss in losses(flow))
+
+
+def _through(flow: Flow, loss: Tensor, alive: frozenset[Tensor]) -> Reached:
+    found = Reached({loss} & alive)
+    for step in reversed(tuple(steps(flow.items))):
+        if found.tensors.isdisjoint(step.makes):
+            continue
+        asked = alive.intersection(step.differentiable())
+        if asked:
+            found.tensors |= asked
+            found.steps.add(step)
+            found.calls.update(around(step))
+    return found
 
 
 def around(item: Step | Call) -> Iterator[Call]:
@@ -85,30 +91,47 @@ def around(item: Step | Call) -> Iterator[Call]:
         call = call.around
 
 
+def read(call: Call) -> Iterator[Tensor]:
+    """The tensors that a call reads, and those that it passes to calls in it."""
+    for item in call.items:
+        if isinstance(item, Call):
+            yield from item.given
+            yield from read(item)
+        else:
+            yield from (tensor for tensors in item.reads.values() for tensor in tensors)
+
+
 def entries(call: Call) -> frozenset[Tensor]:
     """What goes into a region as one operation: its positional arguments, and the parameters that it
     reads by closure. To the regions inside another one, its arguments are no parameters any more."""
-    positional = len(leaves(call.region.takes))
-    outer = {tensor for c in around(call) for tensor in c.given}
-    captured = (t for t in call.captured if t.of == "parameter" and t.asks and t not in outer)
-    return frozenset(t for t in (*call.given[:positional], *captured) if t.floating)
+    positional = call.given[: len(leaves(call.region.takes))]
+    given = {tensor for c in around(call) for tensor in c.given}
+    captured = {t for t in read(call) if t.of == "parameter" and t.asks and t not in given}
+    return frozenset(tensor for tensor in (*positional, *captured) if tensor.floating)
 
 
-def through_regions(flow: Flow) -> Reached:
-    """What a backward pass reaches where each region is one operation: as soon as one of its results is
+def through_regions(flow: Flow) -> tuple[Reached, ...]:
+    """What each backward pass reaches where each region is one operation: as soon as one of its results is
     reached, all its `entries` are, and it runs again as a whole, with the gradients of all its results
-    with respect to all its entries."""
-    every = Reached()
+    with respect to all its entries. A map takes a region apart: a region that is mapped is none."""
     given = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
-    for loss in losses(flow):
-        every.add(_back(flow.items, given, {loss}))
-    return every
+    return tuple(_back(flow.items, given, {loss}) for loss in losses(flow))
+
+
+def _opened(items: Sequence[Step | Call]) -> Iterator[Step | Call]:
+    """The items, with those of mapped regions in their place."""
+    for item in items:
+        if isinstance(item, Call) and item.region.mapped:
+            yield from _opened(item.items)
+        else:
+            yield item
 
 
 def _back(items: Sequence[Step | Call], of: frozenset[Tensor], ends: set[Tensor]) -> Reached:
+    items = tuple(_opened(items))
     recorded = set(of)
     for item in items:
-        read = entries(item) if isinstance(item, Call) else _floating(item)
+        read = entries(item) if isinstance(item, Call) else item.differentiable()
         if not recorded.isdisjoint(read):
             made = item.results if isinstance(item, Call) else item.makes
             recorded.update(tensor for tensor in made if tensor.floating)
@@ -127,10 +150,6 @@ def _back(items: Sequence[Step | Call], of: frozenset[Tensor], ends: set[Tensor]
     return found
 
 
-def _floating(step: Step) -> Iterator[Tensor]:
-    return (tensor for read in step.reads.values() for tensor in read if tensor.floating)
-
-
 class Reach:
     """What the gradients of a case reach: `needed` with respect to the tensors that the procedure asks
     for, `asking` with respect to all that require one, both through operations, and `opaque` through
@@ -143,20 +162,54 @@ class Reach:
         self.asked = active(flow, self.wanted)
 
     @cached_property
-    def needed(self) -> Reached:
+    def passes(self) -> tuple[Reached, ...]:
+        """What is needed, in each backward pass."""
         return through_operations(self._flow, self.wanted)
+
+    @cached_property
+    def needed(self) -> Reached:
+        return Reached.of(self.passes)
 
     @cached_property
     def asking(self) -> Reached:
         every = frozenset(tensor for tensor in self._flow.given.values() if tensor.asks)
-        return through_operations(self._flow, every)
+        return Reached.of(through_operations(self._flow, every))
 
     @cached_property
     def opaque(self) -> Reached:
-        return through_regions(self._flow)
+        return Reached.of(through_regions(self._flow))
 
 
 @lru_cache(maxsize=4)
 def reach(flow: Flow) -> Reach:
     """What the gradients of a case reach."""
     return Reach(flow)
+
+
+def needs_rerun(reach: Reach, call: Call) -> bool:
+    """Whether a gradient in a call of a region needs a value that is made in it and that no policy keeps,
+    however it is computed."""
+    made: set[Tensor] = set()
+    for step in steps(call.items):
+        kept = step.call is not None and step.call.region.saves(step.statement)
+        if not kept:
+            made.update(step.makes)
+        elif step.statement.op in RANDOM:
+            continue  # its mask is kept, too
+        if step in reach.needed.steps and _reads(reach, step, made):
+            return True
+    return False
+
+
+def _reads(reach: Reach, step: Step, made: set[Tensor]) -> bool:
+    """Whether the gradients of a step read some of these tensors, or a mask, however they are computed."""
+    at_hand = {"out": step.makes, **step.reads}
+    needs = OPERATIONS[step.statement.op].needs
+    return any(
+        all(
+            any(word == "mask" or not made.isdisjoint(at_hand.get(word, ())) for word in words)
+            for words in needs[name]
+        )
+        for name, read in step.reads.items()
+        if name in needs and not reach.asked.isdisjoint(read)
+    )

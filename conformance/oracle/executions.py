@@ -328,7 +328,8 @@ class Executions:
         return allowed
 
     def _forward(self, key: Key, needed: int) -> Allowed:
-        counts = tuple(dict.fromkeys((self.passes * self.once[key], self.passes * needed)))
+        # What a call of a region does without need may be left out of one call and run in another.
+        counts = tuple(self.passes * n for n in range(self.once[key], needed - 1, -1))
         if self.case.procedure.after == "inference":
             more = tuple(n + self.once[key] for n in counts)
             return Allowed((*counts, *more), _REASONS["before"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -70,9 +71,15 @@ def computed(case: Case, rounding: float = 0.0) -> Expected:
         sizes = np.abs(data) + 1e-3 * np.max(np.abs(data), initial=0.0)
         return np.asarray(data + rounding * sizes * rng.uniform(-1, 1, data.shape))
 
+    before = tape.random_state()
     tape.seed(case.seed)
-    with tape.quiet(), tape.rounding(rounded) if rounding else nullcontext():
-        return _evaluate(case, None).values
+    np.random.seed(0)
+    random.seed(0)
+    try:
+        with tape.quiet(), tape.rounding(rounded) if rounding else nullcontext():
+            return _evaluate(case, None).values
+    finally:
+        tape.set_random_state(before)
 
 
 @dataclass

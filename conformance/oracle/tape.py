@@ -456,12 +456,14 @@ class RegionNode(Vertex):
             args, kwargs = _map(fetch, self.args), _map(fetch, self.kwargs)
             if self.state is not None:
                 set_random_state(self.state)
-            with _set(logging=True):
-                _state.log.append((self.name, "", "rerun"))
-                with self.context:
-                    result = self.function(*args, **kwargs)
-        if before is not None:
-            set_random_state(before)
+            try:
+                with _set(logging=True):
+                    _state.log.append((self.name, "", "rerun"))
+                    with self.context:
+                        result = self.function(*args, **kwargs)
+            finally:
+                if before is not None:
+                    set_random_state(before)
         outputs = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
         if len(outputs) != self.results:
             raise RuntimeError(f"region {self.name!r} gave other tensors when it ran again")
@@ -935,6 +937,8 @@ def unsteady_sin(x: Tensor, then: str) -> Tensor:
     """`sin(x)`, as in the first call. In programs, later calls compute something else: `sin(2 *
     x)` (`values`), the sine of x twice over (`shape`), of x in float64 (`dtype`), `sin(sin(x))`
     (`operations`), or the sine times a product of x with itself (`product`)."""
+    if not x.shape:
+        raise ValueError("a scalar cannot be put twice in a row")
     return sin(x)
 
 
@@ -1206,6 +1210,8 @@ def batch_norm(
     """`(x - mean) / sqrt(var + eps) * gamma + beta`, mean and (biased) var over n, h, w of x (n,
     c, h, w); then `running = (1 - momentum) * running + momentum * batch`, in place."""
     axes = (0, 2, 3)
+    if x.data.size == x.shape[1]:
+        raise ValueError("one value has no variance")
     batches = x.data.mean(axes), x.data.var(axes)
     for running, batch in zip((running_mean, running_var), batches, strict=True):
         running.data[...] = (1 - momentum) * running.data + momentum * batch
