@@ -137,6 +137,8 @@ def _bypassed(place: Place, *, by_name: bool) -> bool:
     """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
     closure, and not as into one operation."""
     for call in place.calls:
+        if call.region.mapped:
+            continue
         through = entries(call)
         made = {tensor for step in steps(call.items) for tensor in step.makes}
         named = set(call.given[len(leaves(call.region.takes)) :])
@@ -168,11 +170,10 @@ def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> boo
     operation = OPERATIONS[step.statement.op]
     if drawn:
         return True
-    made = {"out": step.makes, **step.reads}
     every = tuple(tensor for read in step.reads.values() for tensor in read)
     return operation.name not in _STEPWISE and any(
         all(
-            any(not changed.isdisjoint(made.get(word, every)) for word in words)
+            any(not changed.isdisjoint(step.reads.get(word, every)) for word in words)
             for words in operation.needs[name]
         )
         for name, read in step.reads.items()
@@ -519,6 +520,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "kept-outputs": ("outputs are kept until the last repetition is over", lambda f: f.case.keeps),
     "expected-error": ("the program has to raise an error", lambda f: f.case.error is not None),
+    "may-raise": (
+        "the program may raise an error where it does so without recompute",
+        lambda f: f.case.as_plain,
+    ),
     "mean-loss": (
         "the loss is a mean",
         lambda f: f.case.loss is not None and f.case.loss.reduction == "mean",

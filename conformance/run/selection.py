@@ -201,7 +201,8 @@ def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:
 def unused(
     known: Sequence[Entry], covered: Collection[int], cases: Sequence[Case], paths: Paths
 ) -> tuple[Entry, ...]:
-    """The known deviations that explain nothing in a whole run of these cases.
+    """The known deviations whose cause explains nothing in a whole run of these cases. Some forms of a
+    cause only generated programs show.
 
     `covered` are the positions in their list of those that speak of a result. Those of the suite's own
     cases are left out where others were run in their place.
@@ -213,8 +214,9 @@ def unused(
         own = ()
     absent = {case.id for case in own} - {case.id for case in cases}
     known = bound(known, Catalog([*own, *cases]))
-    return tuple(
-        entry
+    met = {
+        entry.where
         for position, entry in enumerate(known)
-        if not entry.shared and position not in covered and not any(map(entry.names_case, absent))
-    )
+        if entry.shared or position in covered or any(map(entry.names_case, absent))
+    }
+    return tuple(entry for entry in known if entry.where not in met)
