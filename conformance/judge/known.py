@@ -236,8 +236,8 @@ def _entries(model: CauseModel, where: str) -> Iterator[Entry]:
             when, cases = model.when, model.cases
         shows = form.shows or model.shows
         conditions = [when] if isinstance(when, ConditionModel) else when or []
-        if form is model and model.also and not shows:
-            continue
+        if form is model and model.also and not (shows and (conditions or cases)):
+            continue  # its forms have what is said here in common
         if not shows:
             hint = "`shows: {gradient: is None}`: the check, and a part of its message"
             raise KnownError(f"{model.cause}: nothing says what shows", where=where, hint=hint)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
-from conformance.language.reach import Reach, around, entries, reach, steps
+from conformance.language.reach import Reach, around, entries, needs_rerun, reach, steps
 from conformance.model.case import (
     Case,
     Literal,
@@ -275,6 +275,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             for c in p.calls
         ),
     ),
+    "no-argument-requires-gradient": (
+        "no argument of a region requires a gradient",
+        lambda p: any(not any(t.asks for t in c.given) for c in p.calls),
+    ),
     "nothing-requires-gradient": (
         "nothing that goes into a region requires a gradient",
         lambda p: not p.depends(),
@@ -430,6 +434,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a gradient passes through a tensor that a region takes by name",
         lambda p: _bypassed(p, by_name=True),
     ),
+    "in-graph": (
+        "a positional argument of a region, or a parameter that it reads by closure, requires a gradient",
+        lambda p: any(t.asks for c in p.calls for t in entries(c)),
+    ),
     "reached": (
         "a gradient passes through a region",
         lambda p: any(c in p.reach.needed.calls for c in p.calls),
@@ -448,6 +456,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a gradient passes through a region, but none reaches it as `reached-as-operation` says, or none "
         "reaches one around it",
         lambda p: _more_often(p) < 0,
+    ),
+    "needs-rerun": (
+        "a gradient in a region needs a value that the region computes and that no policy keeps",
+        lambda p: any(needs_rerun(p.reach, c) for c in p.calls),
     ),
     "gradient-reads-draw": (
         "a gradient in a region depends on random numbers that the region draws",
@@ -477,7 +489,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
 
 
 def _reading(tensor: Tensor) -> int:
-    return len(tensor.reads)
+    return sum(isinstance(reader, Statement) for _, reader in tensor.reads)
 
 
 OfCase = Callable[[Flow], bool]
@@ -501,7 +513,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         lambda f: any(t.of != "value" and not t.floating for t in f.given.values()),
     ),
     "shared-parameter": (
-        "a parameter is read twice or more",
+        "two statements read one parameter",
         lambda f: any(t.of == "parameter" and _reading(t) > 1 for t in f.given.values()),
     ),
     "draw-outside-regions": (

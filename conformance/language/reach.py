@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from conformance.language.flow import Call, Flow, Step, Tensor
+from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import leaves
 
 
@@ -187,3 +188,32 @@ class Reach:
 def reach(flow: Flow) -> Reach:
     """What the gradients of a case reach."""
     return Reach(flow)
+
+
+def needs_rerun(reach: Reach, call: Call) -> bool:
+    """Whether a gradient in a call of a region needs a value that is made in it and that no policy keeps,
+    however it is computed."""
+    made: set[Tensor] = set()
+    for step in steps(call.items):
+        kept = step.call is not None and step.call.region.saves(step.statement)
+        if not kept:
+            made.update(step.makes)
+        elif step.statement.op in RANDOM:
+            continue  # its mask is kept, too
+        if step in reach.needed.steps and _reads(reach, step, made):
+            return True
+    return False
+
+
+def _reads(reach: Reach, step: Step, made: set[Tensor]) -> bool:
+    """Whether the gradients of a step read some of these tensors, or a mask, however they are computed."""
+    at_hand = {"out": step.makes, **step.reads}
+    needs = OPERATIONS[step.statement.op].needs
+    return any(
+        all(
+            any(word == "mask" or not made.isdisjoint(at_hand.get(word, ())) for word in words)
+            for words in needs[name]
+        )
+        for name, read in step.reads.items()
+        if name in needs and not reach.asked.isdisjoint(read)
+    )

@@ -201,22 +201,23 @@ def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:
 def unused(
     known: Sequence[Entry], covered: Collection[int], cases: Sequence[Case], paths: Paths
 ) -> tuple[Entry, ...]:
-    """The known deviations whose cause explains nothing in a whole run of these cases. Some forms of a
-    cause only generated programs show.
+    """The known deviations that explain nothing in a whole run of these cases.
 
     `covered` are the positions in their list of those that speak of a result. Those of the suite's own
-    cases are left out where others were run in their place.
+    cases are left out where others were run in their place, and those whose features none of these cases
+    has: they are about other programs.
     """
     try:
         folder = find_paths(adapters=paths.adapters).cases
         own = () if folder == paths.cases else load_folder(folder)
     except ConformanceError:  # an installation without cases of its own
         own = ()
-    absent = {case.id for case in own} - {case.id for case in cases}
+    ids = {case.id for case in cases}
+    absent = {case.id for case in own} - ids
     known = bound(known, Catalog([*own, *cases]))
-    met = {
-        entry.where
+    return tuple(
+        entry
         for position, entry in enumerate(known)
-        if entry.shared or position in covered or any(map(entry.names_case, absent))
-    }
-    return tuple(entry for entry in known if entry.where not in met)
+        if not entry.shared and position not in covered and not any(map(entry.names_case, absent))
+        if entry.cases or any(map(entry.names_case, ids))
+    )
