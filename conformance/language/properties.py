@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
@@ -524,6 +525,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor has no elements",
         lambda f: any(0 in array.shape for array in f.case.arrays),
     ),
+    "few-elements": (
+        "a tensor that the program starts from has fewer than eight elements",
+        lambda f: any(prod(array.shape) < 8 for array in f.case.arrays),
+    ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
     "release": (
@@ -532,6 +537,13 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "kept-outputs": ("outputs are kept until the last repetition is over", lambda f: f.case.keeps),
     "expected-error": ("the program has to raise an error", lambda f: f.case.error is not None),
+    "constant-of-itself": (
+        "a statement takes the difference, the quotient or the maximum of a tensor and itself",
+        lambda f: any(
+            s.op in ("subtract", "divide", "maximum") and len(set(s.names())) < len(s.names())
+            for _, s in f.case.statements()
+        ),
+    ),
     "may-raise": (
         "the program may raise an error where it does so without recompute",
         lambda f: f.case.as_plain,
