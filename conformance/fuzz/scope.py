@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from conformance.fuzz.choices import Choices
 from conformance.language.operations import Operation
 from conformance.oracle import tape
 from conformance.oracle.interpreter import ProgramValue
@@ -46,8 +45,7 @@ def _copied(value: Any) -> Any:
 class Scope:
     """The names that a list of nodes can read, with values for them, and the regions that it can call.
 
-    `words` are those of the region around it, and `within` says how many regions are around it. `mapped` is set in a
-    region that is called through a map: its operations must treat all rows alike.
+    `words` are those of the region around it, and `depth` says how many regions are around it.
     """
 
     values: dict[str, ProgramValue]
@@ -58,6 +56,8 @@ class Scope:
     read: set[str] = field(default_factory=set)
     #: Names whose results have memory of their own, made in this list of nodes.
     fresh: set[str] = field(default_factory=set)
+    #: Names of these that a region has read, and nothing else.
+    taken: set[str] = field(default_factory=set)
     #: Names that statements of this list have made, in order.
     made: list[str] = field(default_factory=list)
 
@@ -76,6 +76,10 @@ class Scope:
         assert isinstance(value, Tensor)
         return value
 
+    def is_value(self, name: str) -> bool:
+        """Whether a name stands for no tensor."""
+        return not isinstance(self.values[name], Tensor)
+
     def like(self, tensor: Tensor) -> list[str]:
         """The names of tensors of the same shape and dtype."""
         return [
@@ -89,14 +93,20 @@ class Scope:
 class Declared:
     """What a case declares: its inputs, parameters and state."""
 
-    choices: Choices
     dtype: str
     sections: dict[str, dict[str, Any]] = field(
         default_factory=lambda: {"inputs": {}, "parameters": {}, "state": {}}
     )
     values: dict[str, ProgramValue] = field(default_factory=dict)
 
-    def tensor(self, section: str, shape: Shape, how: Mapping[str, Any], dtype: str = "") -> str:
+    def tensor(
+        self,
+        section: str,
+        shape: Shape,
+        how: Mapping[str, Any],
+        dtype: str = "",
+        frozen: bool = False,
+    ) -> str:
         """Declare a tensor that is filled as said; its name."""
         name = self._named({"inputs": "x", "parameters": "w", "state": "s"}[section])
         dtype = dtype or self.dtype
@@ -112,9 +122,9 @@ class Declared:
             elements = rng.uniform(*numbers, shape)
         elif kind == "integers":
             elements = np.full(shape, numbers[1] - 1)  # what fits the greatest fits all
-        asks = section != "state" and "float" in dtype
-        if asks and self.choices.chance(8):
-            model["gradient"] = asks = False
+        asks = section != "state" and "float" in dtype and not frozen
+        if frozen and "float" in dtype:
+            model["gradient"] = False
         self.sections[section][name] = model
         self.values[name] = tape.tensor(elements, dtype, asks)
         return name

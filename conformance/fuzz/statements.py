@@ -8,7 +8,7 @@ from typing import Any
 
 from conformance.fuzz.choices import Choices
 from conformance.fuzz.scope import Declared, Scope, regrouped, split_evenly, tried
-from conformance.language.operations import OPERATIONS, Operation, OptionSpec
+from conformance.language.operations import Operation, OptionSpec
 from conformance.oracle.tape import Shape, Tensor
 
 #: The lengths of an axis that is new.
@@ -26,9 +26,14 @@ _SHAPES: tuple[Shape, ...] = (
 )
 #: How tensors are filled: of both signs, or positive.
 _SIGNED, _POSITIVE = {"normal": 0.5}, {"uniform": [0.5, 1.5]}
+#: The shape of most tensors, and how they are filled.
+USUAL: tuple[Shape, Mapping[str, Any]] = ((3, 4), _SIGNED)
 _NUMBERS = (2.0, 0.5, -1.0, 3)
 _FLAGS = (True, False)
 _DTYPES = ("float32", "float64", "bfloat16", "float16", "int32")
+
+
+Raw = Any
 
 
 @dataclass(frozen=True)
@@ -83,13 +88,10 @@ class Statements:
                 return made
         return self.plain(scope)
 
-    def any(self, operation: Operation, scope: Scope) -> Made:
-        """A statement of this operation."""
-        return self._of(operation, scope, (), {}) or self.plain(scope)
-
-    def of(self, operation: Operation, first: str, scope: Scope) -> Made | None:
-        """A statement of an operation with this first argument, if others fit."""
-        return self._of(operation, scope, (), {operation.tensors[0]: first})
+    def of(self, operation: Operation, scope: Scope, *first: str) -> Made:
+        """A statement of this operation, with these first arguments; another one where nothing fits."""
+        given = dict(zip(operation.tensors, first, strict=False))
+        return self._of(operation, scope, (), given) or self.plain(scope)
 
     def plain(self, scope: Scope, targets: Sequence[str] = (), like: Tensor | None = None) -> Made:
         """A statement of an operation of one tensor that gives one of its shape."""
@@ -99,7 +101,7 @@ class Statements:
             else [n for n in scope.like(like) if n in scope.tensors()]
         )
         names = [n for n in names if n not in scope.read] or names
-        name = self.choices.one(names) if names else self.leaf(scope, (3, 4), _SIGNED)
+        name = self.choices.one(names) if names else self.leaf(scope, *USUAL)
         unary = [o for o in self.operations if _is_plain(o)]
         for operation in (self.choices.one(unary), *unary):
             made = self._of(operation, scope, targets, {operation.tensors[0]: name})
@@ -108,9 +110,14 @@ class Statements:
         raise AssertionError("no operation fits")
 
     def _operation(self, scope: Scope) -> Operation:
+        complex_ = scope.tensors("complex")
         waiting = [o for o in self.wanted if self._may_stand(o, scope)]
         if waiting and self.choices.chance(60):
-            return waiting[0]
+            wanted = waiting[0]
+            if wanted.parts and not complex_:
+                same = [o for o in self.operations if o.capability == wanted.capability]
+                return next((o for o in same if not o.parts), wanted)
+            return wanted
         return self.choices.one([o for o in self.operations if self._may_stand(o, scope)])
 
     def _may_stand(self, operation: Operation, scope: Scope) -> bool:
@@ -223,7 +230,7 @@ class Statements:
             "captured-parameter" in self.allowed or not scope.depth
         )
         section = "parameters" if parameter and "int" not in dtype else "inputs"
-        name = self.declared.tensor(section, shape, fill, dtype)
+        name = self.declared.tensor(section, shape, fill, dtype, self.choices.chance(8))
         scope.values[name] = self.declared.values[name]
         return name
 
@@ -289,7 +296,8 @@ class _Arguments:
             new = declared.tensor("state", self._shape(pattern), {"full": 1.0}, self.dtype)
             return new, declared.values[new]
         if name in self.given:
-            return self.given[name], scope.values[self.given[name]]
+            chosen = self.given[name]
+            return chosen, scope.values.get(chosen, declared.values.get(chosen))
         if self._may_be_number(name) and choices.chance(20):
             self.number = True
             value = choices.one(_NUMBERS)
@@ -323,6 +331,7 @@ class _Arguments:
         names = [n for n in self.scope.tensors(kind) if self._fits(n, pattern)]
         if name == self.operation.over:
             names = [n for n in names if n in self.scope.fresh - self.scope.read]
+            names = [n for n in names if n in self.scope.taken] or names
         return names
 
     def _fits(self, name: str, pattern: tuple[str, ...] | None) -> bool:
@@ -411,8 +420,3 @@ def _unified(pattern: tuple[str, ...], shape: Shape, lengths: dict[str, Any]) ->
     if len(shape) != len(pattern):
         return False
     return all(lengths.setdefault(axis, n) == n for axis, n in zip(pattern, shape, strict=True))
-
-
-def operations_for(allowed: frozenset[str]) -> list[Operation]:
-    """The operations that a program with these features may have."""
-    return simplest_first([o for o in OPERATIONS.values() if o.capability in ("", *allowed)])

@@ -115,7 +115,9 @@ def _features(of_region: Mapping[str, Any], of_case: Mapping[str, Any]) -> froze
     if of_case.get("procedure") == "per_output":
         case["gradients"] = {"then": "sum(t1)"}
     plain = {**_SMALL, "program": [{**region, **dict.fromkeys(())}, "t2 = multiply(t1, w1)"]}
-    plain["program"][0] = {k: v for k, v in region.items() if k not in of_region}
+    plain["program"][0] = {k: v for k, v in region.items() if k not in of_region} | {
+        "body": _body({})
+    }
     try:
         return required(case) - required(plain)
     except CaseError:

@@ -109,7 +109,10 @@ class Operation:
 
 _SHAPE, _SIZE = OptionSpec("ints", means="shape"), OptionSpec("int", tried=(2,))
 _FIRST, _LAST = OptionSpec("int", 0, means="axis"), OptionSpec("int", -1, means="axis")
-_AXIS, _SEED = OptionSpec("int", None, means="axis"), OptionSpec("int", None, tried=(5,), capability="seeded-random")
+_AXIS, _SEED = (
+    OptionSpec("int", None, means="axis"),
+    OptionSpec("int", None, tried=(5,), capability="seeded-random"),
+)
 _OFF, _EPS = OptionSpec("bool", False, beside="axis"), OptionSpec("float", 1e-5, tried=(1e-3,))
 _RANGE: dict[str, Any] = {
     "low": OptionSpec("float", 0.0, tried=(0.5,)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
@@ -139,6 +140,8 @@ def _bypassed(place: Place, *, by_name: bool) -> bool:
     """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
     closure, and not as into one operation."""
     for call in place.calls:
+        if call.region.mapped:
+            continue
         through = entries(call)
         made = {tensor for step in steps(call.items) for tensor in step.makes}
         named = set(call.given[len(leaves(call.region.takes)) :])
@@ -170,11 +173,10 @@ def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> boo
     operation = OPERATIONS[step.statement.op]
     if drawn:
         return True
-    made = {"out": step.makes, **step.reads}
     every = tuple(tensor for read in step.reads.values() for tensor in read)
     return operation.name not in _STEPWISE and any(
         all(
-            any(not changed.isdisjoint(made.get(word, every)) for word in words)
+            any(not changed.isdisjoint(step.reads.get(word, every)) for word in words)
             for words in operation.needs[name]
         )
         for name, read in step.reads.items()
@@ -607,6 +609,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor has no elements",
         lambda f: any(0 in array.shape for array in f.case.arrays),
     ),
+    "few-elements": (
+        "a tensor that the program starts from has fewer than eight elements",
+        lambda f: any(prod(array.shape) < 8 for array in f.case.arrays),
+    ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
     "release": (
@@ -615,6 +621,17 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "kept-outputs": ("outputs are kept until the last repetition is over", lambda f: f.case.keeps),
     "expected-error": ("the program has to raise an error", lambda f: f.case.error is not None),
+    "constant-of-itself": (
+        "a statement takes the difference, the quotient or the maximum of a tensor and itself",
+        lambda f: any(
+            s.op in ("subtract", "divide", "maximum") and len(set(s.names())) < len(s.names())
+            for _, s in f.case.statements()
+        ),
+    ),
+    "may-raise": (
+        "the program may raise an error where it does so without recompute",
+        lambda f: f.case.as_plain,
+    ),
     "mean-loss": (
         "the loss is a mean",
         lambda f: f.case.loss is not None and f.case.loss.reduction == "mean",

@@ -277,7 +277,6 @@ class _Checking(Interpreter):
                 hint=f"{operation.signature()} gives: {operation.shape}",
             ) from error
 
-
     def _loss(
         self, loss: Loss | None, names: Mapping[str, ProgramValue]
     ) -> tuple[Tensor | None, int | None]:
