@@ -38,6 +38,8 @@ class Tensor:
 
     of: str
     asks: bool = False
+    #: That of a tensor that the program starts from.
+    dtype: str = field(default="", kw_only=True)
     floating: bool = True
     maker: Statement | None = None
     reads: list[tuple[int, Statement | Call]] = field(default_factory=list)
@@ -205,7 +207,7 @@ def _given(role: str, value: Array | Value | Generator) -> Tensor:
     """A value that the program starts from."""
     if not isinstance(value, Array):
         return Tensor("value", floating=False)
-    return Tensor(role, value.gradient, value.dtype.startswith(_REAL))
+    return Tensor(role, value.gradient, value.dtype.startswith(_REAL), dtype=value.dtype)
 
 
 def _by_argument(node: Statement, names: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, ...]]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
 from conformance.language.reach import Reach, around, entries, needs_rerun, reach, steps
 from conformance.model.case import (
+    Again,
     Case,
     Literal,
     Ref,
@@ -22,6 +24,7 @@ from conformance.model.case import (
     Tree,
     Value,
     leaves,
+    walk,
 )
 
 #: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
@@ -137,6 +140,8 @@ def _bypassed(place: Place, *, by_name: bool) -> bool:
     """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
     closure, and not as into one operation."""
     for call in place.calls:
+        if call.region.mapped:
+            continue
         through = entries(call)
         made = {tensor for step in steps(call.items) for tensor in step.makes}
         named = set(call.given[len(leaves(call.region.takes)) :])
@@ -168,16 +173,64 @@ def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> boo
     operation = OPERATIONS[step.statement.op]
     if drawn:
         return True
-    made = {"out": step.makes, **step.reads}
     every = tuple(tensor for read in step.reads.values() for tensor in read)
     return operation.name not in _STEPWISE and any(
         all(
-            any(not changed.isdisjoint(made.get(word, every)) for word in words)
+            any(not changed.isdisjoint(step.reads.get(word, every)) for word in words)
             for words in operation.needs[name]
         )
         for name, read in step.reads.items()
         if name in operation.needs and not reach.asked.isdisjoint(read)
     )
+
+
+def _in_dicts(call: Call) -> tuple[Tensor, ...]:
+    """The tensors that a call is given in dicts."""
+    trees = (*call.region.takes, *call.region.kwargs.values())
+    names = {name for tree in trees if _contains(tree, Mapping) for name in leaves(tree)}
+    own = [*leaves(call.region.takes), *leaves(call.region.kwargs)]
+    given = zip(own, call.given, strict=False)
+    return tuple(t for name, t in given if name in names and t.of != "value")
+
+
+def _result_read(place: Place) -> bool:
+    """Whether a gradient that is taken outside of regions depends on a result of the region."""
+    changed = set(place.results)
+    for step in steps(place.flow.items):
+        if any(not changed.isdisjoint(read) for read in step.reads.values()):
+            changed.update(step.makes)
+        taken = step.call is None and step in place.reach.needed.steps
+        if taken and _depends(place.reach, step, changed, False):
+            return True
+    return False
+
+
+def _kept(place: Place) -> Iterator[str]:
+    """The last operation of each call, regions inside it included, whose gradient reads a value."""
+    for call in place.calls:
+        asking = [s for s in steps(call.items) if s in place.reach.asking.steps]
+        keeping = [s.statement.op for s in asking if _saves(s)]
+        yield from keeping[-1:]
+
+
+def _saves(step: Step) -> bool:
+    """Whether a gradient of a step needs a value of the forward pass, however it is computed."""
+    needs = OPERATIONS[step.statement.op].needs
+    asking = (name for name, read in step.reads.items() if any(t.asks for t in read))
+    return any(all(needs[name]) for name in asking if name in needs)
+
+
+def _changed_after_read(call: Call) -> bool:
+    """Whether a call changes a tensor in place that a statement of it has read before."""
+    read = {tensor for step in steps(call.items) for r in step.reads.values() for tensor in r}
+    inside = [
+        (at, changed)
+        for tensor in read
+        for changed in tensor.changed
+        for at, _ in tensor.reads
+        if call.moment < at < changed <= call.end
+    ]
+    return bool(inside)
 
 
 def _more_often(place: Place) -> int:
@@ -500,7 +553,40 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             for r in p.reach.passes
         ),
     ),
+    "dict-of-several": (
+        "a region takes a dict with two tensors or more",
+        lambda p: any(len(_in_dicts(c)) > 1 for c in p.calls),
+    ),
+    "gradient-in-dict": (
+        "a gradient passes through a tensor that a region takes in a dict",
+        lambda p: any(
+            t in p.reach.asked and t in s.differentiable() and s in p.reach.needed.steps
+            for c in p.calls
+            for t in _in_dicts(c)
+            for s in steps(c.items)
+        ),
+    ),
+    "gradient-reads-result": (
+        "a gradient outside of regions depends on a result of a region",
+        _result_read,
+    ),
+    "result-without-loss": (
+        "a result of a region could have a gradient, but no loss depends on it",
+        lambda p: any(t.asks and t not in p.reach.asking.tensors for t in p.results),
+    ),
+    "changed-after-read": (
+        "a region changes a tensor in place that one of its statements has read before",
+        lambda p: any(_changed_after_read(c) for c in p.calls),
+    ),
 }
+
+
+def _returned(case: Case) -> Iterator[Tree]:
+    """What a program returns, and what regions have returned whose return value it returns."""
+    yield case.outputs
+    kept = leaves(case.outputs)
+    calls = (node for node in walk(case.program) if isinstance(node, Region | Again))
+    yield from (node.gives for node in calls if node.returned in kept)
 
 
 def _reading(tensor: Tensor) -> int:
@@ -539,6 +625,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor has no elements",
         lambda f: any(0 in array.shape for array in f.case.arrays),
     ),
+    "few-elements": (
+        "a tensor that the program starts from has fewer than eight elements",
+        lambda f: any(prod(array.shape) < 8 for array in f.case.arrays),
+    ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
     "release": (
@@ -547,11 +637,26 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "kept-outputs": ("outputs are kept until the last repetition is over", lambda f: f.case.keeps),
     "expected-error": ("the program has to raise an error", lambda f: f.case.error is not None),
+    "constant-of-itself": (
+        "a statement takes the difference, the quotient or the maximum of a tensor and itself",
+        lambda f: any(
+            s.op in ("subtract", "divide", "maximum") and len(set(s.names())) < len(s.names())
+            for _, s in f.case.statements()
+        ),
+    ),
+    "may-raise": (
+        "the program may raise an error where it does so without recompute",
+        lambda f: f.case.as_plain,
+    ),
     "mean-loss": (
         "the loss is a mean",
         lambda f: f.case.loss is not None and f.case.loss.reduction == "mean",
     ),
     "growth": ("a case is a point of a law of growth", lambda f: f.case.law is not None),
+    "dict-output": (
+        "a program returns a dict",
+        lambda f: any(_contains(tree, Mapping) for tree in _returned(f.case)),
+    ),
     "part-of-gradients": (
         "only some of the gradients are asked for",
         lambda f: f.case.procedure.kind == "part",
@@ -571,13 +676,15 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
         "regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors for t in reach(f).wanted
+            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors
+            for t in reach(f).wanted
         ),
     ),
     "none-as-operation": (
         "a tensor has a gradient, but none where a gradient reaches regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors for t in reach(f).wanted
+            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors
+            for t in reach(f).wanted
         ),
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
@@ -590,6 +697,7 @@ FAMILIES: Mapping[str, str] = {
     "own": "the operation is in the region itself",
     "first": "the operation is the first of the region",
     "last": "the operation makes a result of the region",
+    "keeps-last": "of the region's operations, it is the last whose gradient reads a value of forward",
     "argument-from": "an argument of the region is the operation's result",
     "result-to": "the operation reads a result of the region",
     "saves": "the region's policy keeps it",
@@ -612,6 +720,7 @@ def of_region(place: Place) -> Iterator[str]:
     for tensor in place.results:
         if isinstance(tensor.maker, Statement) and place.inside(tensor):
             yield f"last:{tensor.maker.op}"
+    yield from (f"keeps-last:{op}" for op in _kept(place))
     for tensor in place.given:
         if isinstance(tensor.maker, Statement):
             yield f"argument-from:{tensor.maker.op}"
