@@ -28,6 +28,8 @@ _LINEAR = frozenset(
     for name, operation in OPERATIONS.items()
     if operation.needs and all(frozenset() in ways for ways in operation.needs.values())
 )
+#: Operations that draw from the framework's global generator.
+GLOBAL = frozenset({"dropout", "uniform", "rrelu"})
 
 
 @dataclass(frozen=True)
@@ -347,6 +349,22 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
         ),
     ),
+    "global-draw-read": (
+        "backward reads what a region draws from the framework's global generator",
+        lambda p: any(p.flow.backward.reads_drawn(c, GLOBAL) for c in p.calls),
+    ),
+    "other-draw-read": (
+        "backward reads what a region draws from another generator than the framework's global one",
+        lambda p: any(p.flow.backward.reads_drawn(c, RANDOM - GLOBAL) for c in p.calls),
+    ),
+    "other-draw-again": (
+        "a region that runs again draws from another generator than the framework's global one",
+        lambda p: any(p.flow.backward.draws_again(c, RANDOM - GLOBAL) for c in p.calls),
+    ),
+    "other-draw-early": (
+        "and it does so before the last value that it has saved for backward is computed",
+        lambda p: any(p.flow.backward.draws_again(c, RANDOM - GLOBAL, early=True) for c in p.calls),
+    ),
 }
 
 
@@ -355,6 +373,8 @@ def _reading(tensor: Tensor) -> int:
 
 
 OfCase = Callable[[Flow], bool]
+#: The beginning of what features of `Flow.nodes` mean.
+_NODES = "if each region is one node of the graph, between its tensor arguments and results,"
 #: Features of a case as a whole.
 CASE: Mapping[str, tuple[str, OfCase]] = {
     "several-regions": (
@@ -404,6 +424,46 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         lambda f: f.case.procedure.kind == "part",
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
+    "inner-regions-save": (
+        "more calls of regions save something for backward than there are calls of outermost regions",
+        lambda f: len(f.backward.saving) > sum(c.around is None for c in f.calls),
+    ),
+    "node-detaches-loss": (
+        f"{_NODES} the loss requires no gradient",
+        lambda f: f.nodes.raised == "detached",
+    ),
+    "node-without-result": (
+        f"{_NODES} a node is gone through none of whose results requires a gradient when it runs again",
+        lambda f: f.nodes.raised == "no-result",
+    ),
+    "node-frees-graph": (
+        f"{_NODES} a part of the graph is gone through twice, from inside a node and from outside",
+        lambda f: f.nodes.raised == "freed",
+    ),
+    "node-for-part": (
+        f"{_NODES} a node is gone through, where only some gradients are asked for",
+        lambda f: f.nodes.raised == "refused",
+    ),
+    "node-loses-gradient": (
+        f"{_NODES} a gradient lacks a part, or all of it",
+        lambda f: not f.nodes.lost.isdisjoint(f.case.wrt),
+    ),
+    "node-gives-zeros": (
+        f"{_NODES} a tensor that the loss does not depend on gets a gradient of zeros",
+        lambda f: not f.nodes.zeros.isdisjoint(f.case.wrt),
+    ),
+    "node-trains-otherwise": (
+        f"{_NODES} a parameter gets another gradient, and training changes it in another way",
+        lambda f: f.case.procedure.kind == "train" and any(p.name in f.nodes.lost for p in f.case.parameters),
+    ),
+    "node-runs-otherwise": (
+        f"{_NODES} a region that backward has to run again does not run, or one that it need not runs",
+        lambda f: f.nodes.otherwise,
+    ),
+    "node-repeats-hook": (
+        f"{_NODES} a hook is called by several backward passes, one inside the other",
+        lambda f: f.nodes.hooks,
+    ),
 }
 
 #: Families of features: `op:dropout`, say; the word after the colon, and what it means.

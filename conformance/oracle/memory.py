@@ -25,7 +25,9 @@ _FACTORS = frozenset({"sin", "cos", "tanh"})
 _INDICES = frozenset({"max", "max_pool2d"})
 
 
-def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str]) -> ExpectedMemory:
+def expected_memory(
+    case: Case, dataflow: Dataflow, declared: Mapping[str, str], discipline: str
+) -> ExpectedMemory:
     """Bytes beyond inputs, parameters, state, outputs and loss, at the tensors' own dtypes.
 
     The least and the most over every assumption, over reshaped tensors that are views or copies, and
@@ -60,17 +62,18 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
         drop=max(0, min(drops)),
         unit=max(sizes, default=0),
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
-        states=sum(map(_random_states, dataflow.calls)),
+        states=sum(_random_states(call, discipline == "minimal") for call in dataflow.calls),
     )
 
 
-def _random_states(call: Call) -> int:
+def _random_states(call: Call, compiled: bool) -> int:
     """Copies of the random state that a call of a region may keep: one, or one for each statement that
     draws, since a compiler may keep it by operation. An inner region keeps none, since it reads the
     state again when the outer one is rerun."""
     if call.parent is not None or not call.region.preserve_rng:
         return 0
-    return max(1, sum(step.statement.op in RANDOM for step in call.steps))
+    draws = sum(step.statement.op in RANDOM for step in call.steps)
+    return max(1, draws) if compiled else 1
 
 
 @dataclass(frozen=True)
