@@ -306,24 +306,37 @@ class Backward:
         for step in self.flow.steps:
             if not call.moment < step.moment <= call.end or step.call is None:
                 continue
-            words = needed(step) if step.moment in self.steps else ()
             own = step.statement.op in operations
             given = any(id(t) in drawn for ts in step.arguments.values() for t in ts)
             kept = step.call.region.saves(step.statement)
             if (own or given) and not kept:
                 drawn |= {id(tensor) for tensor in step.made}
-            named = [t for w in words for t in (step.made if w == "out" else step.arguments.get(w, ()))]
-            read |= any(id(t) in drawn for t in named) or (own and "mask" in words)
+            masked = own and step.moment in self.steps and "mask" in needed(step)
+            read |= masked or any(id(tensor) in drawn for tensor in self.read(step))
         return read
 
+    def read(self, step: Step) -> Iterator[Tensor]:
+        """The tensors that backward reads for the gradients of a statement."""
+        for word in needed(step) if step.moment in self.steps else ():
+            yield from step.made if word == "out" else step.arguments.get(word, ())
+
+    def _last(self, call: Call) -> Step | Call | None:
+        """What is the last in a call to save something: a statement, or a region its arguments."""
+        steps = [step for step in self.flow.steps if step.call is call and needed(step)]
+        calls = [inner for inner in self.flow.calls if inner.around is call and inner.top]
+        return max((*steps, *calls), key=lambda item: item.moment, default=None)
+
+    def last_saved(self, call: Call) -> Statement | None:
+        """The statement that is the last in a call to save something; `None` for a region."""
+        last = self._last(call)
+        return last.statement if isinstance(last, Step) else None
+
     def stop(self, call: Call) -> int:
-        """The moment at which the last value that a call has saved is computed again, or is at hand."""
-        moments = [0]
-        for step in self.flow.steps:
-            if step.call is call and needed(step):
-                moments.append(step.moment + (not needed(step).isdisjoint(("out", "mask"))))
-        moments += [c.moment for c in self.flow.calls if c.around is call and c.top]
-        return max(moments)
+        """The moment before which all that a call has saved is computed again."""
+        last = self._last(call)
+        if isinstance(last, Step) and not needed(last).isdisjoint(("out", "mask")):
+            return last.moment + 1
+        return last.moment if last else 0
 
     def draws_again(self, call: Call, operations: Collection[str], *, early: bool = False) -> bool:
         """Whether a draw of one of these operations in a call runs again; with `early`, where a rerun

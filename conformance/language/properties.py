@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 from conformance.language.flow import Call, Flow, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
@@ -349,6 +350,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
         ),
     ),
+    "runs-again": (
+        "backward reads what a region has saved",
+        lambda p: any(id(c) in p.flow.backward.again for c in p.calls),
+    ),
     "global-draw-read": (
         "backward reads what a region draws from the framework's global generator",
         lambda p: any(p.flow.backward.reads_drawn(c, GLOBAL) for c in p.calls),
@@ -364,6 +369,43 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     "other-draw-early": (
         "and it does so before the last value that it has saved for backward is computed",
         lambda p: any(p.flow.backward.draws_again(c, RANDOM - GLOBAL, early=True) for c in p.calls),
+    ),
+    "draw-after-kept-draw": (
+        "a region draws from the global generator after a draw that its policy keeps",
+        lambda p: any(
+            p.region.saves(a) and not p.region.saves(b) and {a.op, b.op} <= GLOBAL
+            for a, b in combinations(p.own(), 2)
+        ),
+    ),
+    "saved-changed": (
+        "a region changes a tensor in place that one of its statements has saved for backward",
+        lambda p: any(
+            step.moment < moment <= call.end
+            for call in p.calls
+            for step in p.flow.steps
+            if call.moment < step.moment <= call.end
+            for tensor in p.flow.backward.read(step)
+            for moment in tensor.changed
+        ),
+    ),
+    "saved-read-twice": (
+        "a function with its own gradient in a region reads twice what it has saved",
+        lambda p: any(s.options.get("reads", 1) != 1 for s in p.statements),
+    ),
+    "captured-overwritten": (
+        "a region writes over a tensor that it reads by closure",
+        lambda p: any(
+            OPERATIONS[s.op].capability == "in-place" and s.names()[0] in p.region.captured()
+            for s in p.statements
+        ),
+    ),
+    "captured-from-around": (
+        "a region inside another one reads by closure what that one has computed",
+        lambda p: any(
+            c.around is not None and c.around.moment < t.moment
+            for c in p.calls
+            for t in c.captured
+        ),
     ),
 }
 
@@ -440,10 +482,6 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         f"{_NODES} a part of the graph is gone through twice, from inside a node and from outside",
         lambda f: f.nodes.raised == "freed",
     ),
-    "node-for-part": (
-        f"{_NODES} a node is gone through, where only some gradients are asked for",
-        lambda f: f.nodes.raised == "refused",
-    ),
     "node-loses-gradient": (
         f"{_NODES} a gradient lacks a part, or all of it",
         lambda f: not f.nodes.lost.isdisjoint(f.case.wrt),
@@ -479,6 +517,8 @@ FAMILIES: Mapping[str, str] = {
     "procedure": "the procedure is this one",
     "between": "this happens between forward and backward",
     "outside": "the operation is in the program, outside of regions",
+    "last-saved": "the operation is the last of the region that saves something for backward",
+    "changes": "a statement of the region does this when it is called again",
 }
 
 
@@ -495,7 +535,10 @@ def of_region(place: Place) -> Iterator[str]:
         if isinstance(tensor.maker, Statement):
             yield f"argument-from:{tensor.maker.op}"
     yield from (f"result-to:{item.op}" for item in place.after() if isinstance(item, Statement))
-    yield from (f"saves:{word}" for word in place.region.save if word in OPERATIONS)
+    yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))
+    last = (place.flow.backward.last_saved(call) for call in place.calls)
+    yield from (f"last-saved:{s.op}" for s in last if s is not None)
+    yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)
 
 
 def of_case(flow: Flow) -> Iterator[str]:
