@@ -242,10 +242,10 @@ def _by_statement(case: Case, owner: str, statement: Statement) -> Iterator[str]
     operation = OPERATIONS[statement.op]
     if operation.capability:
         yield operation.capability
-    if statement.options.get("rule") == "forward":
-        yield "forward-rule"
-    if statement.options.get("seed") is not None:
-        yield "seeded-random"
+    for name, value in statement.options.items():
+        told = operation.options[name]
+        if told.capability and value != told.default:
+            yield told.capability
     if statement.op == "uniform_from":
         (name,) = statement.names()
         own = next(i for i in case.inputs if isinstance(i, Generator) and i.name == name)

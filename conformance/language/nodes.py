@@ -14,11 +14,24 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from conformance.language.flow import Flow
 from conformance.language.operations import BOOLS, OPERATIONS
-from conformance.model.case import Again, Array, Case, Literal, Loss, Ref, Region, Statement, Tree, flat
+from conformance.model.case import (
+    Again,
+    Array,
+    Case,
+    Literal,
+    Loss,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    flat,
+)
 from conformance.model.case import Node as CaseNode
 
 #: Derivatives are numbers modulo this prime.
@@ -136,7 +149,9 @@ class Run:
         if statement.op == "add_in_place" and self._recording:
             every[0].asks, every[0].made = made[0].asks, made[0].made
         boolean = statement.op in BOOLS
-        names.update((t, None if boolean else m) for t, m in zip(statement.targets, made, strict=True))
+        names.update(
+            (t, None if boolean else m) for t, m in zip(statement.targets, made, strict=True)
+        )
 
     def _node(self, given: Sequence[_Tensor], results: int, saves: bool, operation: str) -> _Node:
         self._made += 1
@@ -402,3 +417,50 @@ def _bind(tree: Tree, value: object, names: _Names) -> None:
     elif isinstance(tree, tuple) and isinstance(value, tuple):
         for part, inner in zip(tree, value, strict=True):
             _bind(part, inner, names)
+
+
+@lru_cache(maxsize=4)
+def of(flow: Flow) -> Nodes:
+    """What goes otherwise in a program whose regions are nodes of the graph."""
+    return Nodes(flow.case)
+
+
+#: The beginning of what the features mean.
+_IF = "if each region is one node of the graph, between its tensor arguments and results,"
+#: Features of a case.
+FEATURES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
+    "node-detaches-loss": (
+        f"{_IF} the loss requires no gradient",
+        lambda n: n.raised == "detached",
+    ),
+    "node-without-result": (
+        f"{_IF} one runs again and no result requires a gradient",
+        lambda n: n.raised == "no-result",
+    ),
+    "node-frees-graph": (
+        f"{_IF} a part of the graph is gone through twice, from inside of a node and from outside",
+        lambda n: n.raised == "freed",
+    ),
+    "node-loses-gradient": (
+        f"{_IF} a gradient lacks a part, or all of it",
+        lambda n: not n.lost.isdisjoint(n.case.wrt),
+    ),
+    "node-gives-zeros": (
+        f"{_IF} a tensor that the loss does not depend on has a gradient of zeros",
+        lambda n: not n.zeros.isdisjoint(n.case.wrt),
+    ),
+    "node-trains-otherwise": (
+        f"{_IF} a parameter has another gradient, and training changes it in another way",
+        lambda n: (
+            n.case.procedure.kind == "train" and any(p.name in n.lost for p in n.case.parameters)
+        ),
+    ),
+    "node-runs-otherwise": (
+        f"{_IF} a region does not run that backward has to run again, or runs that it need not run",
+        lambda n: n.otherwise,
+    ),
+    "node-repeats-hook": (
+        f"{_IF} a hook is called by several backward passes, one inside of the other",
+        lambda n: n.hooks,
+    ),
+}

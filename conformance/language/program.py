@@ -4,8 +4,6 @@ Nodes are read as they are written, `$i` in the names of what is repeated. `Name
 names of the program, repetitions unrolled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -100,6 +98,12 @@ class Names:
         arguments = (*region.takes, *region.kwargs.values())
         if region.called:
             self.check(arguments, known)
+        named = list(refs(arguments))
+        for i, ref in enumerate(named):
+            if ref in named[:i]:
+                hint = f"one tensor may be two arguments of a call: `define: {region.name}(a, b)`"
+                message = f"{ref.name!r} is an argument of region {region.name!r} twice"
+                raise CaseError(message, where=ref.where, hint=hint)
         inside = known | set(leaves(arguments))
         self._functions.add(function)
         for layer in region.segment.layers if region.segment else ():
@@ -263,27 +267,19 @@ class ProgramBuilder(Source):
         body = self.nodes(model.body, (*path, "body"))
         self._inside = outside
         gives = self.gives(model, "gives", body, path)
+        switches = ("preserve_rng", "merge_adjacent")
+        copied = (*switches, "granularity", "block", "signature", "mapped", "contexts")
         region = Region(
-            name,
-            takes,
-            kwargs,
-            gives,
-            body,
-            model.granularity,
-            model.preserve_rng,
-            self.at(*path),
-            merge_adjacent=model.merge_adjacent,
-            block=model.block,
+            *(name, takes, kwargs, gives, body),
+            where=self.at(*path),
             save=self._policy(model, body, path),
             called=called,
-            signature=model.signature,
-            mapped=model.mapped,
             autocast=model.autocast or "",
             returned=self._returned(model, gives, path),
-            written=frozenset({"preserve_rng", "merge_adjacent"} & model.model_fields_set),
+            written=frozenset({*switches} & model.model_fields_set),
             round=isinstance(model, spec.RegionModel) and model.round,
             option=model.option or "",
-            contexts=model.contexts,
+            **{word: getattr(model, word) for word in copied},
         )
         self._refuse_unfit(region, path)
         self.names.named_at[region.where] = where
@@ -438,16 +434,20 @@ class ProgramBuilder(Source):
             number, names = len(first.takes), sorted(first.kwargs)
             wanted = f"{number} positional argument(s) and {names} by name"
             raise CaseError(f"region {call.region!r} takes {wanted}", where=call.where)
+        for verb, its, firsts in (
+            ("takes", (call.takes, call.kwargs), (first.takes, first.kwargs)),
+            ("gives", call.gives, first.gives),
+        ):
+            if not _alike(its, firsts):
+                message = f"region {call.region!r} {verb} other containers"
+                hint = "a call has the lists and mappings of the region itself"
+                raise CaseError(message, where=call.where, hint=hint)
         return call
 
     def _takes(self, model: spec.BlockModel | spec.CallModel, path: KeyPath) -> Arguments:
         def argument(raw: object, *here: object) -> Tree:
-            tree = self._tree(raw, here)
-            if isinstance(tree, Literal):
-                hint = "declare it among the inputs: `scale: {value: 2}`"
-                message = f"found {tree.value!r}, expected a name"
-                raise self.error(message, *here, hint=hint)
-            return tree
+            self._refuse_nameless(raw, here)
+            return self._tree(raw, here)
 
         if isinstance(model.takes, list):
             takes = tuple(argument(raw, *path, "takes", i) for i, raw in enumerate(model.takes))
@@ -457,6 +457,17 @@ class ProgramBuilder(Source):
             self.identifier(key, *path, "kwargs", key, key=True)
         given = model.kwargs.items()
         return takes, {key: argument(raw, *path, "kwargs", key) for key, raw in given}
+
+    def _refuse_nameless(self, raw: object, path: KeyPath) -> None:
+        """Refuse an argument, or a part of one, that has no name in the region's body."""
+        if isinstance(raw, list | dict):
+            if not raw:
+                raise self.error(f"found {described(raw)}, expected a name in it", *path)
+            for key, part in raw.items() if isinstance(raw, dict) else enumerate(raw):
+                self._refuse_nameless(part, (*path, key))
+        elif not isinstance(raw, str):
+            hint = "declare it among the inputs: `scale: {value: 2}`"
+            raise self.error(f"found {described(raw)}, expected a name", *path, hint=hint)
 
     def _tree(self, raw: object, path: KeyPath) -> Tree:
         if isinstance(raw, str):
@@ -470,6 +481,15 @@ class ProgramBuilder(Source):
             return {str(k): self._tree(part, (*path, k)) for k, part in raw.items()}
         message = f"found {described(raw)}, expected a name, a list or a mapping"
         raise self.error(message, *path)
+
+
+def _alike(tree: Tree, other: Tree) -> bool:
+    """Whether two trees have the same containers."""
+    if isinstance(tree, tuple) and isinstance(other, tuple):
+        return len(tree) == len(other) and all(map(_alike, tree, other))
+    if isinstance(tree, Mapping) and isinstance(other, Mapping):
+        return set(tree) == set(other) and all(_alike(tree[key], other[key]) for key in tree)
+    return isinstance(tree, Ref | Literal) and isinstance(other, Ref | Literal)
 
 
 def _size(nodes: Iterable[Node]) -> int:

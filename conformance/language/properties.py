@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations
+from functools import cached_property, partial
 
-from conformance.language.flow import Call, Flow, Tensor, parts
+from conformance.language import nodes
+from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward, last_saved
+from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
+from conformance.language.reach import Reach, around, entries, needs_rerun, reach, steps
 from conformance.model.case import (
     Case,
     Literal,
@@ -20,17 +22,18 @@ from conformance.model.case import (
     Region,
     Statement,
     Tree,
+    Value,
     leaves,
 )
 
+#: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
+_STEPWISE = frozenset({"relu", "abs", "maximum", "max", "max_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
 _LINEAR = frozenset(
     name
     for name, operation in OPERATIONS.items()
     if operation.needs and all(frozenset() in ways for ways in operation.needs.values())
 )
-#: Operations that draw from the framework's global generator.
-GLOBAL = frozenset({"dropout", "uniform", "rrelu"})
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,11 @@ class Place:
     def results(self) -> Iterator[Tensor]:
         """All results of all calls."""
         return (tensor for call in self.calls for tensor in call.results)
+
+    @property
+    def reach(self) -> Reach:
+        """What gradients of the loss reach."""
+        return reach(self.flow)
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
@@ -127,7 +135,69 @@ def _from_region(place: Place, tensor: Tensor) -> bool:
     return any(c.region is not place.region and c.end < first for c in tensor.returned_by)
 
 
+def _bypassed(place: Place, *, by_name: bool) -> bool:
+    """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
+    closure, and not as into one operation."""
+    for call in place.calls:
+        through = entries(call)
+        made = {tensor for step in steps(call.items) for tensor in step.makes}
+        named = set(call.given[len(leaves(call.region.takes)) :])
+        for step in place.reach.needed.steps.intersection(steps(call.items)):
+            if any(
+                tensor in place.reach.asked and (tensor in named) == by_name
+                for tensor in step.differentiable()
+                if tensor not in made and tensor not in through
+            ):
+                return True
+    return False
+
+
+def _reads(place: Place, *, draws: bool = False, parameters: bool = False) -> bool:
+    """Whether a gradient that is taken in a call depends on what is drawn in it, or on parameters."""
+    for call in place.calls:
+        changed = {t for t in place.flow.given.values() if t.of == "parameter" and parameters}
+        for step in steps(call.items):
+            drawn = draws and step.statement.op in RANDOM
+            if step in place.reach.needed.steps and _depends(place.reach, step, changed, drawn):
+                return True
+            if drawn or any(not changed.isdisjoint(read) for read in step.reads.values()):
+                changed.update(step.makes)
+    return False
+
+
+def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> bool:
+    """Whether gradients of a step depend on tensors that change, however they are computed."""
+    operation = OPERATIONS[step.statement.op]
+    if drawn:
+        return True
+    made = {"out": step.makes, **step.reads}
+    every = tuple(tensor for read in step.reads.values() for tensor in read)
+    return operation.name not in _STEPWISE and any(
+        all(
+            any(not changed.isdisjoint(made.get(word, every)) for word in words)
+            for words in operation.needs[name]
+        )
+        for name, read in step.reads.items()
+        if name in operation.needs and not reach.asked.isdisjoint(read)
+    )
+
+
+def _more_often(place: Place) -> int:
+    """How many reruns of calls there are more where each region is one operation: 0 where gradients with
+    respect to all tensors that require one need as many, or those that are asked for."""
+    reach = place.reach
+    of = (reach.opaque.calls, reach.asking.calls, reach.needed.calls)
+    opaque, asking, needed = (sum(c in r for p in place.calls for c in around(p)) for r in of)
+    return 0 if opaque == needed else opaque - asking
+
+
 Shows = Callable[[Place], bool]
+
+
+def _of_calls(shows: Callable[[Backward, Call], bool], place: Place) -> bool:
+    return any(shows(backward(place.flow), call) for call in place.calls)
+
+
 #: Features of a region: what they mean, and the condition.
 REGION: Mapping[str, tuple[str, Shows]] = {
     "captures-input": (
@@ -211,6 +281,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             )
             for c in p.calls
         ),
+    ),
+    "no-argument-requires-gradient": (
+        "no argument of a region requires a gradient",
+        lambda p: any(not any(t.asks for t in c.given) for c in p.calls),
     ),
     "nothing-requires-gradient": (
         "nothing that goes into a region requires a gradient",
@@ -350,73 +424,93 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
         ),
     ),
-    "runs-again": (
-        "backward reads what a region has saved",
-        lambda p: any(id(c) in p.flow.backward.again for c in p.calls),
-    ),
-    "global-draw-read": (
-        "backward reads what a region draws from the framework's global generator",
-        lambda p: any(p.flow.backward.reads_drawn(c, GLOBAL) for c in p.calls),
-    ),
-    "other-draw-read": (
-        "backward reads what a region draws from another generator than the framework's global one",
-        lambda p: any(p.flow.backward.reads_drawn(c, RANDOM - GLOBAL) for c in p.calls),
-    ),
-    "other-draw-again": (
-        "a region that runs again draws from another generator than the framework's global one",
-        lambda p: any(p.flow.backward.draws_again(c, RANDOM - GLOBAL) for c in p.calls),
-    ),
-    "other-draw-early": (
-        "and it does so before the last value that it has saved for backward is computed",
-        lambda p: any(p.flow.backward.draws_again(c, RANDOM - GLOBAL, early=True) for c in p.calls),
-    ),
-    "draw-after-kept-draw": (
-        "a region draws from the global generator after a draw that its policy keeps",
+    "list-argument": (
+        "a region takes a list of numbers",
         lambda p: any(
-            p.region.saves(a) and not p.region.saves(b) and {a.op, b.op} <= GLOBAL
-            for a, b in combinations(p.own(), 2)
+            isinstance(value, Value) and isinstance(value.value, tuple)
+            for value in p.flow.case.inputs
+            if value.name in leaves(p.region.takes)
         ),
     ),
-    "saved-changed": (
-        "a region changes a tensor in place that one of its statements has saved for backward",
-        lambda p: any(
-            step.moment < moment <= call.end
-            for call in p.calls
-            for step in p.flow.steps
-            if call.moment < step.moment <= call.end
-            for tensor in p.flow.backward.read(step)
-            for moment in tensor.changed
-        ),
+    "gradient-by-closure": (
+        "a gradient passes through a tensor that a region reads by closure and that is no parameter, or a "
+        "parameter that a region around it is given as an argument",
+        lambda p: _bypassed(p, by_name=False),
     ),
-    "saved-read-twice": (
-        "a function with its own gradient in a region reads twice what it has saved",
-        lambda p: any(s.options.get("reads", 1) != 1 for s in p.statements),
+    "gradient-by-name": (
+        "a gradient passes through a tensor that a region takes by name",
+        lambda p: _bypassed(p, by_name=True),
     ),
-    "captured-overwritten": (
-        "a region writes over a tensor that it reads by closure",
-        lambda p: any(
-            OPERATIONS[s.op].capability == "in-place" and s.names()[0] in p.region.captured()
-            for s in p.statements
-        ),
+    "in-graph": (
+        "a positional argument of a region, or a parameter that it reads by closure, requires a gradient",
+        lambda p: any(t.asks for c in p.calls for t in entries(c)),
     ),
-    "captured-from-around": (
-        "a region inside another one reads by closure what that one has computed",
+    "reached": (
+        "a gradient passes through a region",
+        lambda p: any(c in p.reach.needed.calls for c in p.calls),
+    ),
+    "reached-as-operation": (
+        "a gradient reaches a region, were each region one operation of its positional arguments and of "
+        "the parameters that it reads by closure, all of whose results depend on all of these",
+        lambda p: any(c in p.reach.opaque.calls for c in p.calls),
+    ),
+    "reached-only-as-operation": (
+        "no gradient passes through a region, or through one around it, but one reaches it as "
+        "`reached-as-operation` says",
+        lambda p: _more_often(p) > 0,
+    ),
+    "not-reached-as-operation": (
+        "a gradient passes through a region, but none reaches it as `reached-as-operation` says, or none "
+        "reaches one around it",
+        lambda p: _more_often(p) < 0,
+    ),
+    "needs-rerun": (
+        "a gradient in a region needs a value that the region computes and that no policy keeps",
+        lambda p: any(needs_rerun(p.reach, c) for c in p.calls),
+    ),
+    "gradient-reads-draw": (
+        "a gradient in a region depends on random numbers that the region draws",
+        lambda p: _reads(p, draws=True),
+    ),
+    "gradient-reads-parameter": (
+        "a gradient in a region depends on the values of parameters",
+        lambda p: _reads(p, parameters=True),
+    ),
+    "result-unreached": (
+        "a gradient comes back to a result of a region, and none to another one",
         lambda p: any(
-            c.around is not None and c.around.moment < t.moment
+            c in r.calls and any(t.floating and t not in r.tensors for t in c.results)
             for c in p.calls
-            for t in c.captured
+            for r in p.reach.passes
         ),
     ),
+    "first-result-unreached": (
+        "a gradient comes back to a result of a region, and none to its first one",
+        lambda p: any(
+            c in r.calls and c.results[:1] and c.results[0] not in r.tensors
+            for c in p.calls
+            for r in p.reach.passes
+        ),
+    ),
+    **{word: (means, partial(_of_calls, shows)) for word, (means, shows) in OF_CALLS.items()},
 }
 
 
 def _reading(tensor: Tensor) -> int:
-    return len(tensor.reads)
+    return sum(isinstance(reader, Statement) for _, reader in tensor.reads)
 
 
 OfCase = Callable[[Flow], bool]
-#: The beginning of what features of `Flow.nodes` mean.
-_NODES = "if each region is one node of the graph, between its tensor arguments and results,"
+
+
+def _of_backward(shows: Callable[[Backward], bool]) -> OfCase:
+    return lambda flow: shows(backward(flow))
+
+
+def _of_nodes(shows: Callable[[nodes.Nodes], bool]) -> OfCase:
+    return lambda flow: shows(nodes.of(flow))
+
+
 #: Features of a case as a whole.
 CASE: Mapping[str, tuple[str, OfCase]] = {
     "several-regions": (
@@ -437,7 +531,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         lambda f: any(t.of != "value" and not t.floating for t in f.given.values()),
     ),
     "shared-parameter": (
-        "a parameter is read twice or more",
+        "two statements read one parameter",
         lambda f: any(t.of == "parameter" and _reading(t) > 1 for t in f.given.values()),
     ),
     "draw-outside-regions": (
@@ -465,43 +559,37 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "only some of the gradients are asked for",
         lambda f: f.case.procedure.kind == "part",
     ),
+    "draws-in-several-regions": (
+        "random numbers are drawn in two regions, one beside the other",
+        lambda f: (
+            len(
+                {
+                    c.region.name
+                    for c in f.calls
+                    if c.around is None and any(s.op in RANDOM for s in c.statements())
+                }
+            )
+            > 1
+        ),
+    ),
+    "zeros-as-operation": (
+        "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
+        "regions as `reached-as-operation` says",
+        lambda f: any(
+            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors
+            for t in reach(f).wanted
+        ),
+    ),
+    "none-as-operation": (
+        "a tensor has a gradient, but none where a gradient reaches regions as `reached-as-operation` says",
+        lambda f: any(
+            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors
+            for t in reach(f).wanted
+        ),
+    ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
-    "inner-regions-save": (
-        "more calls of regions save something for backward than there are calls of outermost regions",
-        lambda f: len(f.backward.saving) > sum(c.around is None for c in f.calls),
-    ),
-    "node-detaches-loss": (
-        f"{_NODES} the loss requires no gradient",
-        lambda f: f.nodes.raised == "detached",
-    ),
-    "node-without-result": (
-        f"{_NODES} a node is gone through none of whose results requires a gradient when it runs again",
-        lambda f: f.nodes.raised == "no-result",
-    ),
-    "node-frees-graph": (
-        f"{_NODES} a part of the graph is gone through twice, from inside a node and from outside",
-        lambda f: f.nodes.raised == "freed",
-    ),
-    "node-loses-gradient": (
-        f"{_NODES} a gradient lacks a part, or all of it",
-        lambda f: not f.nodes.lost.isdisjoint(f.case.wrt),
-    ),
-    "node-gives-zeros": (
-        f"{_NODES} a tensor that the loss does not depend on gets a gradient of zeros",
-        lambda f: not f.nodes.zeros.isdisjoint(f.case.wrt),
-    ),
-    "node-trains-otherwise": (
-        f"{_NODES} a parameter gets another gradient, and training changes it in another way",
-        lambda f: f.case.procedure.kind == "train" and any(p.name in f.nodes.lost for p in f.case.parameters),
-    ),
-    "node-runs-otherwise": (
-        f"{_NODES} a region that backward has to run again does not run, or one that it need not runs",
-        lambda f: f.nodes.otherwise,
-    ),
-    "node-repeats-hook": (
-        f"{_NODES} a hook is called by several backward passes, one inside the other",
-        lambda f: f.nodes.hooks,
-    ),
+    **{word: (means, _of_backward(shows)) for word, (means, shows) in OF_CASES.items()},
+    **{word: (means, _of_nodes(shows)) for word, (means, shows) in nodes.FEATURES.items()},
 }
 
 #: Families of features: `op:dropout`, say; the word after the colon, and what it means.
@@ -536,7 +624,7 @@ def of_region(place: Place) -> Iterator[str]:
             yield f"argument-from:{tensor.maker.op}"
     yield from (f"result-to:{item.op}" for item in place.after() if isinstance(item, Statement))
     yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))
-    last = (place.flow.backward.last_saved(call) for call in place.calls)
+    last = (last_saved(place.flow, call) for call in place.calls)
     yield from (f"last-saved:{s.op}" for s in last if s is not None)
     yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)
 

@@ -43,11 +43,14 @@ ProgramValue = (
     | tuple["ProgramValue", ...]
     | Mapping[str, "ProgramValue"]
 )
+#: What an operation of the tape raises where an argument does not fit it: `AttributeError` where it is
+#: no tensor, `ZeroDivisionError` for the mean of nothing.
+_UNFIT = (ValueError, TypeError, IndexError, MemoryError, AttributeError, ZeroDivisionError)
 #: Operations whose purpose is to raise.
 _RAISING = ("raise_if", "raise_in_rerun")
 #: What a framework's random operations gave in its forward pass, by region and label, for the reference
 #: to use in place of its own. What is used is taken out.
-Drawn = Mapping[Key, list[Elements]]
+Drawn = Mapping[Key, list[Elements | None]]
 #: What an operation of the tape returns; a bool for `asks_gradient`.
 Results = Tensor | tuple[Tensor, ...] | bool
 
@@ -189,7 +192,9 @@ class Interpreter:
         if statement.op in OF_CALLABLES:
             return True
         if statement.op in RANDOM and self.samples is not None:
-            return self._sampled(step, self.samples, arguments[0] if arguments else None)
+            sampled = self._sampled(step, self.samples, arguments[0] if arguments else None)
+            if sampled is not None:
+                return sampled
         if statement.op == "uniform_from":
             arguments = [self._inputs[name] for name in statement.names()]
         result: Results = getattr(tape, statement.op)(*arguments, **statement.options)
@@ -197,9 +202,10 @@ class Interpreter:
             raise AssertionError(f"{statement.op} gave its argument back")
         return result
 
-    def _sampled(self, step: Step, samples: Drawn, x: ProgramValue) -> Tensor:
-        """The result of a random statement from the framework's samples; `x` is its tensor argument, if
-        any. Raises `ValueError` where the framework drew fewer, or a tensor of another shape."""
+    def _sampled(self, step: Step, samples: Drawn, x: ProgramValue) -> Tensor | None:
+        """The result of a random statement from the framework's samples, `None` where it was left out;
+        `x` is its tensor argument, if any. Raises `ValueError` where the framework drew fewer, or a
+        tensor of another shape."""
         op, options = step.statement.op, step.statement.options
         shape = x.shape if isinstance(x, Tensor) else options.get("shape", ())
         assert isinstance(shape, tuple)
@@ -207,7 +213,10 @@ class Interpreter:
         place = f"{label!r} of region {region!r}" if region else repr(label)
         if not waiting:
             raise ValueError(f"no draw is left for statement {place}")
-        sample = np.asarray(waiting.pop(0))
+        sample = waiting.pop(0)
+        if sample is None:
+            return None
+        sample = np.asarray(sample)
         if sample.shape != shape:
             raise ValueError(f"the draw of {place} has shape {sample.shape}, should be {shape}")
         if not isinstance(x, Tensor):
@@ -257,7 +266,7 @@ class _Checking(Interpreter):
     def _apply(self, step: Step, arguments: list[ProgramValue]) -> Results:
         try:
             return super()._apply(step, arguments)
-        except (ValueError, TypeError, IndexError, MemoryError) as error:
+        except _UNFIT as error:
             operation = OPERATIONS[step.statement.op]
             if operation.name in _RAISING:
                 raise
@@ -267,6 +276,18 @@ class _Checking(Interpreter):
                 where=step.statement.where,
                 hint=f"{operation.signature()} gives: {operation.shape}",
             ) from error
+
+    def _loss(
+        self, loss: Loss | None, names: Mapping[str, ProgramValue]
+    ) -> tuple[Tensor | None, int | None]:
+        value = names[loss.name] if loss else None
+        if loss and not (isinstance(value, Tensor) and "float" in value.dtype):
+            message = f"{loss.name!r} is not a floating-point tensor, and has no gradient"
+            raise CaseError(message, where=self.case.where)
+        if loss and loss.reduction == "mean" and isinstance(value, Tensor) and not value.data.size:
+            message = f"{loss.name!r} has no elements, and so no mean"
+            raise CaseError(message, where=self.case.where)
+        return super()._loss(loss, names)
 
 
 def check_shapes(cases: Iterable[Case]) -> None:
