@@ -60,6 +60,7 @@ class Step:
     call: Call | None
     reads: Mapping[str, tuple[Tensor, ...]]
     makes: tuple[Tensor, ...]
+    moment: int
 
     def differentiable(self) -> Iterator[Tensor]:
         """The tensors among its arguments that the operation has a gradient for."""
@@ -147,7 +148,7 @@ class Flow:
         changed = _changed(node)
         for tensor in (names[name] for name in changed if name in names):
             tensor.changed.append(self._moment)
-        step = Step(node, call, _by_argument(node, names), ())
+        step = Step(node, call, _by_argument(node, names), (), self._moment)
         asks = any(tensor.asks for tensor in step.differentiable())
         if node.op == "astype":
             floating = str(node.options["dtype"]).startswith(_REAL)

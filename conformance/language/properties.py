@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
+from conformance.language import nodes
+from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward, last_saved
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
 from conformance.language.reach import Reach, around, entries, needs_rerun, reach, steps
@@ -250,6 +252,12 @@ def _in_graph(place: Place) -> bool:
 
 
 Shows = Callable[[Place], bool]
+
+
+def _of_calls(shows: Callable[[Backward, Call], bool], place: Place) -> bool:
+    return any(shows(backward(place.flow), call) for call in place.calls)
+
+
 #: Features of a region: what they mean, and the condition.
 REGION: Mapping[str, tuple[str, Shows]] = {
     "captures-input": (
@@ -578,6 +586,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region changes a tensor in place that one of its statements has read before",
         lambda p: any(_changed_after_read(c) for c in p.calls),
     ),
+    **{word: (means, partial(_of_calls, shows)) for word, (means, shows) in OF_CALLS.items()},
 }
 
 
@@ -594,6 +603,16 @@ def _reading(tensor: Tensor) -> int:
 
 
 OfCase = Callable[[Flow], bool]
+
+
+def _of_backward(shows: Callable[[Backward], bool]) -> OfCase:
+    return lambda flow: shows(backward(flow))
+
+
+def _of_nodes(shows: Callable[[nodes.Nodes], bool]) -> OfCase:
+    return lambda flow: shows(nodes.of(flow))
+
+
 #: Features of a case as a whole.
 CASE: Mapping[str, tuple[str, OfCase]] = {
     "several-regions": (
@@ -663,14 +682,16 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "draws-in-several-regions": (
         "random numbers are drawn in two regions, one beside the other",
-        lambda f: len(
-            {
-                c.region.name
-                for c in f.calls
-                if c.around is None and any(s.op in RANDOM for s in c.statements())
-            }
-        )
-        > 1,
+        lambda f: (
+            len(
+                {
+                    c.region.name
+                    for c in f.calls
+                    if c.around is None and any(s.op in RANDOM for s in c.statements())
+                }
+            )
+            > 1
+        ),
     ),
     "zeros-as-operation": (
         "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
@@ -688,6 +709,8 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         ),
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
+    **{word: (means, _of_backward(shows)) for word, (means, shows) in OF_CASES.items()},
+    **{word: (means, _of_nodes(shows)) for word, (means, shows) in nodes.FEATURES.items()},
 }
 
 #: Families of features: `op:dropout`, say; the word after the colon, and what it means.
@@ -705,6 +728,8 @@ FAMILIES: Mapping[str, str] = {
     "procedure": "the procedure is this one",
     "between": "this happens between forward and backward",
     "outside": "the operation is in the program, outside of regions",
+    "last-saved": "the operation is the last of the region that saves something for backward",
+    "changes": "a statement of the region does this when it is called again",
 }
 
 
@@ -725,7 +750,10 @@ def of_region(place: Place) -> Iterator[str]:
         if isinstance(tensor.maker, Statement):
             yield f"argument-from:{tensor.maker.op}"
     yield from (f"result-to:{item.op}" for item in place.after() if isinstance(item, Statement))
-    yield from (f"saves:{word}" for word in place.region.save if word in OPERATIONS)
+    yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))
+    last = (last_saved(place.flow, call) for call in place.calls)
+    yield from (f"last-saved:{s.op}" for s in last if s is not None)
+    yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)
 
 
 def of_case(flow: Flow) -> Iterator[str]:
