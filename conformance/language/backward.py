@@ -6,6 +6,7 @@ Where the gradient of an operation can be written in several ways, the first of 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -20,6 +21,11 @@ GLOBAL = frozenset({"dropout", "uniform", "rrelu"})
 OTHERS = RANDOM - GLOBAL
 
 
+def _moment(step: Step) -> int:
+    return step.moment
+
+
+@lru_cache(maxsize=8192)
 def needed(step: Step) -> frozenset[str]:
     """Words for what the gradients of a statement need: arguments by name, `out` and `mask`. Literals
     are left out."""
@@ -62,14 +68,14 @@ class Backward:
     def held(self) -> frozenset[Step]:
         """The statements whose graph lives until backward: outputs come from them, or arguments of
         regions that save something."""
-        ends = [*self._ends, *self.flow.outputs]
+        ends = {*self._ends, *self.flow.outputs}
         while True:
             held = self._reached(ends)
-            kept = [c for c in self.flow.calls if c in self._calls(held) and c.around is None]
-            more = [t for call in kept for t in (*call.given, *call.captured) if t not in ends]
-            if not more:
+            kept = [call for call in self._calls(held) if call.around is None]
+            more = {tensor for call in kept for tensor in (*call.given, *call.captured)}
+            if more <= ends:
                 return held
-            ends += more
+            ends |= more
 
     @cached_property
     def saving(self) -> frozenset[Call]:
@@ -92,7 +98,8 @@ class Backward:
 
     def inside(self, call: Call) -> Iterator[Step]:
         """The statements that ran in a call."""
-        return (step for step in self.every if call.moment < step.moment <= call.end)
+        first = bisect_right(self.every, call.moment, key=_moment)
+        yield from self.every[first : bisect_right(self.every, call.end, key=_moment)]
 
     def read(self, step: Step) -> Iterator[Tensor]:
         """The tensors that backward reads for the gradients of a statement."""
