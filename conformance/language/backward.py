@@ -14,7 +14,7 @@ from itertools import combinations
 from conformance.language.flow import Call, Flow, Step, Tensor
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.language.reach import steps
-from conformance.model.case import Ref, Statement, leaves
+from conformance.model.case import Ref, leaves
 
 #: Operations that draw from the framework's global generator, and those that draw from others.
 GLOBAL = frozenset({"dropout", "uniform", "rrelu"})
@@ -118,18 +118,25 @@ class Backward:
             return last.moment + 1
         return last.moment if last else 0
 
-    def reads_drawn(self, call: Call, operations: Collection[str]) -> bool:
-        """Whether backward reads, in a call, what comes from draws of these operations in it. What a
-        policy keeps is that of the forward pass, but for the mask of a dropout."""
-        drawn: set[Tensor] = set()
+    def reads(
+        self,
+        call: Call,
+        other: Callable[[Step], bool],
+        tensors: Collection[Tensor] = (),
+    ) -> bool:
+        """Whether backward reads, in a call that runs again, what comes from some tensors or from statements
+        that give something else in a rerun. What a policy keeps is that of the forward pass, but for the
+        mask of a dropout."""
+        changed = set(tensors)
         read = False
         for step in self.inside(call):
-            own = step.statement.op in operations
-            given = any(not drawn.isdisjoint(tensors) for tensors in step.reads.values())
-            if (own or given) and not kept(step):
-                drawn.update(step.makes)
-            masked = own and step in self.steps and "mask" in needed(step)
-            read |= masked or any(tensor in drawn for tensor in self.read(step))
+            own = other(step)
+            updated = OPERATIONS[step.statement.op].updates
+            given = (t for name, some in step.reads.items() if name not in updated for t in some)
+            if (own or not changed.isdisjoint(given)) and not kept(step):
+                changed.update(step.makes)
+            read |= own and step in self.steps and bool(needed(step))
+            read |= not changed.isdisjoint(self.read(step))
         return read
 
     def draws_again(self, call: Call, operations: Collection[str], *, early: bool = False) -> bool:
@@ -153,6 +160,24 @@ def backward(flow: Flow) -> Backward:
     return Backward(flow)
 
 
+def _draws(operations: Collection[str]) -> Callable[[Step], bool]:
+    return lambda step: step.statement.op in operations
+
+
+def _unlike(*words: str) -> Callable[[Step], bool]:
+    """Statements that compute something else when they are called again."""
+    return lambda s: s.statement.op == "counted_sin" or s.statement.options.get("then") in words
+
+
+def _shifted(of: Backward, call: Call) -> bool:
+    """Whether a statement saves more when it is called again, and backward reads what is saved after it."""
+    own = [item for item in call.items if isinstance(item, Step)]
+    return any(
+        before.statement.options.get("then") == "operations" and any(of.read(after))
+        for before, after in combinations(own, 2)
+    )
+
+
 def _saved_changed(of: Backward, call: Call) -> bool:
     return any(
         step.moment < moment <= call.end
@@ -167,10 +192,13 @@ def _after_kept(of: Backward, call: Call) -> bool:
     return any(kept(before) and not kept(after) for before, after in combinations(draws, 2))
 
 
-def _overwrites(of: Backward, call: Call) -> bool:
-    written = (s.statement for s in of.inside(call))
-    in_place = (s for s in written if OPERATIONS[s.op].capability == "in-place")
-    return any(statement.names()[0] in call.region.captured() for statement in in_place)
+def _captured(of: Backward, call: Call, which: Callable[[Tensor], bool]) -> bool:
+    """Whether backward reads what comes from some of the tensors that a region reads by closure."""
+    return of.reads(call, lambda _: False, [t for t in call.captured if which(t)])
+
+
+def _saves_twice(step: Step) -> bool:
+    return step.statement.options.get("reads", 1) != 1
 
 
 #: Features of a region, by its calls: what they mean, and the condition.
@@ -178,11 +206,11 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     "runs-again": ("backward reads what a region has saved", lambda b, c: c in b.again),
     "global-draw-read": (
         "backward reads, in a region, what it draws from the framework's global generator",
-        lambda b, c: b.reads_drawn(c, GLOBAL),
+        lambda b, c: b.reads(c, _draws(GLOBAL)),
     ),
     "other-draw-read": (
         "backward reads, in a region, what it draws from another generator",
-        lambda b, c: b.reads_drawn(c, OTHERS),
+        lambda b, c: b.reads(c, _draws(OTHERS)),
     ),
     "other-draw-again": (
         "a region that runs again draws from another generator than the framework's global one",
@@ -196,15 +224,39 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         "a region draws from the global generator after a draw that its policy keeps",
         _after_kept,
     ),
+    "other-values-read": (
+        "backward reads, in a region, what has other values when the region runs again",
+        lambda b, c: b.reads(c, _unlike("values")),
+    ),
+    "other-operations-read": (
+        "backward reads, in a region, what comes from other operations when the region runs again",
+        lambda b, c: b.reads(c, _unlike("values", "operations")),
+    ),
+    "saved-after-others": (
+        "a region saves more values when it runs again, and backward reads one that comes after them",
+        _shifted,
+    ),
+    "switch-read": (
+        "backward reads, in a region, what depends on the switch that can be turned before backward",
+        lambda b, c: b.reads(c, _draws({"switched_sin"})),
+    ),
+    "captured-parameter-read": (
+        "backward reads, in a region, what comes from a parameter that it reads by closure",
+        lambda b, c: _captured(b, c, lambda tensor: tensor.of == "parameter"),
+    ),
+    "overwritten-read": (
+        "backward reads, in a region, what comes from a tensor that it reads by closure and that is "
+        "written over then or later",
+        lambda b, c: _captured(b, c, lambda tensor: any(m > c.moment for m in tensor.changed)),
+    ),
     "saved-changed": (
         "a region changes a tensor in place that one of its statements has saved for backward",
         _saved_changed,
     ),
     "saved-read-twice": (
         "a function with its own gradient in a region reads twice what it has saved",
-        lambda b, c: any(step.statement.options.get("reads", 1) != 1 for step in b.inside(c)),
+        lambda b, c: any(_saves_twice(step) and step in b.steps for step in b.inside(c)),
     ),
-    "captured-overwritten": ("a region writes over a tensor that it reads by closure", _overwrites),
     "captured-from-around": (
         "a region inside another one reads by closure what that one has computed",
         lambda b, c: c.around is not None and any(c.around.moment < t.moment for t in c.captured),
@@ -213,13 +265,11 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
 #: Features of a case.
 OF_CASES: Mapping[str, tuple[str, Callable[[Backward], bool]]] = {
     "inner-regions-save": (
-        "more calls of regions save something for backward than there are calls of outermost regions",
-        lambda b: len(b.saving) > sum(call.around is None for call in b.flow.calls),
+        "more calls of regions save something for backward than there are calls of outermost regions, of "
+        "those that preserve the random state",
+        lambda b: (
+            sum(call.region.preserve_rng for call in b.saving)
+            > sum(call.around is None and call.region.preserve_rng for call in b.flow.calls)
+        ),
     ),
 }
-
-
-def last_saved(flow: Flow, call: Call) -> Statement | None:
-    """The statement that is the last in a call to save something; `None` for a region."""
-    last = backward(flow).last(call)
-    return last.statement if isinstance(last, Step) else None

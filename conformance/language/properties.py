@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from math import prod
 
 from conformance.language import nodes
-from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward, last_saved
+from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
 from conformance.language.reach import Reach, around, entries, needs_rerun, reach, steps
@@ -728,7 +728,8 @@ FAMILIES: Mapping[str, str] = {
     "procedure": "the procedure is this one",
     "between": "this happens between forward and backward",
     "outside": "the operation is in the program, outside of regions",
-    "last-saved": "the operation is the last of the region that saves something for backward",
+    "last-saved": "the operation is the last of the region that saves something, and the region runs again",
+    "through": "a gradient flows through the operation, in the region",
     "changes": "a statement of the region does this when it is called again",
 }
 
@@ -751,8 +752,11 @@ def of_region(place: Place) -> Iterator[str]:
             yield f"argument-from:{tensor.maker.op}"
     yield from (f"result-to:{item.op}" for item in place.after() if isinstance(item, Statement))
     yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))
-    last = (last_saved(place.flow, call) for call in place.calls)
-    yield from (f"last-saved:{s.op}" for s in last if s is not None)
+    of = backward(place.flow)
+    last = (of.last(call) for call in place.calls if call in of.again)
+    yield from (f"last-saved:{s.statement.op}" for s in last if isinstance(s, Step))
+    inside = (step for call in place.calls for step in of.inside(call))
+    yield from (f"through:{step.statement.op}" for step in inside if step in of.steps)
     yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)
 
 
