@@ -159,6 +159,8 @@ class Flow:
             Tensor("computed", asks and floating, floating, node, moment=self._moment)
             for _ in node.targets
         )
+        if OPERATIONS[node.op].raises:  # if it does not raise, it returns its argument as it is
+            made = tuple(read[:1])
         names.update(zip(node.targets, made, strict=True))
         step.makes = made
         (self.items if call is None else call.items).append(step)

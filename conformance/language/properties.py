@@ -367,6 +367,12 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region returns a tensor as it is that it reads by closure",
         lambda p: any(t in c.captured for c in p.calls for t in c.results),
     ),
+    "returns-parameter": (
+        "a region returns a parameter as it is that it reads by closure",
+        lambda p: any(
+            t in c.captured and t.of == "parameter" and t.asks for c in p.calls for t in c.results
+        ),
+    ),
     "result-twice": (
         "a region returns one tensor as two results",
         lambda p: any(len(set(map(id, c.results))) < len(c.results) for c in p.calls),
@@ -639,10 +645,6 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     "draw-outside-regions": (
         "a program draws random numbers outside of regions",
         lambda f: any(s.op in RANDOM for s in f.outside),
-    ),
-    "zero-size": (
-        "a tensor has no elements",
-        lambda f: any(0 in array.shape for array in f.case.arrays),
     ),
     "few-elements": (
         "a tensor that the program starts from has fewer than eight elements",
