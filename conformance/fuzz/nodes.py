@@ -12,6 +12,7 @@ from conformance.fuzz.scope import Declared, Scope
 from conformance.fuzz.statements import USUAL, Made, Raw, Statements
 from conformance.fuzz.words import Word
 from conformance.language.operations import OPERATIONS
+from conformance.oracle import tape
 from conformance.oracle.tape import Tensor
 
 #: The operation that makes another dtype of a tensor.
@@ -128,7 +129,8 @@ class Nodes:
         for name in names:
             new = self.statements.name()
             texts.append(f"{new} = {_CAST}({name}, dtype={self.declared.dtype!r})")
-            scope.values[new] = scope.values.pop(name)
+            value = tape.astype(scope.values.pop(name), self.declared.dtype)
+            scope.values[new] = value
             scope.made[:] = [new if n == name else n for n in scope.made]
         return texts
 

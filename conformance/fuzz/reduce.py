@@ -54,7 +54,7 @@ def _candidates(raw: Raw) -> Iterator[Raw]:
         if len(path) > 1 and path[0] == "program" and isinstance(path[-1], int):
             yield from _around(raw, path)
     for path in places:
-        if path[-1] not in _KEPT:
+        if path[-1] not in _KEPT and path[-1] != "dtype":
             yield _without(raw, path)
     for path in places:
         yield from _simpler(raw, path)

@@ -191,6 +191,13 @@ def _more_often(place: Place) -> int:
     return 0 if opaque == needed else opaque - asking
 
 
+def _in_graph(place: Place) -> bool:
+    every = {tensor for call in place.calls for tensor in entries(call)}
+    if place.flow.case.procedure.kind == "part":
+        return not every.isdisjoint(place.reach.asked)
+    return any(tensor.asks for tensor in every)
+
+
 Shows = Callable[[Place], bool]
 #: Features of a region: what they mean, and the condition.
 REGION: Mapping[str, tuple[str, Shows]] = {
@@ -365,6 +372,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region draws random numbers other than in regions inside it",
         lambda p: any(s.op in RANDOM for s in p.own()),
     ),
+    "saved-read-twice": (
+        "a function in a region has a gradient of its own, which reads what it has saved twice",
+        lambda p: any(s.options.get("reads", 1) != 1 for s in p.statements),
+    ),
+    "unseeded-draw": (
+        "a region draws random numbers without a seed of the operation's own",
+        lambda p: any(s.options.get("seed") is None for s in p.draws),
+    ),
     "draws-twice": ("a region draws random numbers twice", lambda p: len(p.draws) > 1),
     "draw-first": (
         "the first statement of a region draws random numbers",
@@ -436,8 +451,9 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: _bypassed(p, by_name=True),
     ),
     "in-graph": (
-        "a positional argument of a region, or a parameter that it reads by closure, requires a gradient",
-        lambda p: any(t.asks for c in p.calls for t in entries(c)),
+        "a positional argument of a region, or a parameter that it reads by closure, requires a gradient; of "
+        "those whose gradients are asked for, where the procedure is `part`",
+        _in_graph,
     ),
     "reached": (
         "a gradient passes through a region",
@@ -587,6 +603,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
 #: Families of features: `op:dropout`, say; the word after the colon, and what it means.
 FAMILIES: Mapping[str, str] = {
     "op": "the operation is in the region, or in one inside it",
+    "through": "the operation is in the region, or in one inside it, and a gradient passes through it",
     "own": "the operation is in the region itself",
     "first": "the operation is the first of the region",
     "last": "the operation makes a result of the region",
@@ -604,6 +621,9 @@ def of_region(place: Place) -> Iterator[str]:
     """The features of a region."""
     yield from (word for word, (_, shows) in REGION.items() if shows(place))
     yield from (f"op:{s.op}" for s in place.statements)
+    inside = (step for call in place.calls for step in steps(call.items))
+    passed = place.reach.needed.steps.intersection(inside)
+    yield from (f"through:{step.statement.op}" for step in passed)
     yield from (f"own:{s.op}" for s in place.own())
     yield from (f"first:{s.op}" for s in place.statements[:1])
     for tensor in place.results:

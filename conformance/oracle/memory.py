@@ -20,7 +20,7 @@ _Kept = dict[int | Step | tuple[Step, str], int]
 #: Operations whose result may be the same memory as their argument.
 VIEWS = frozenset({"reshape", "permute_dims", "split", "stop_gradient", "raise_if", "astype"})
 #: Operations whose gradient is a product with a factor that they can already compute in forward.
-_FACTORS = frozenset({"sin", "cos", "tanh"})
+_FACTORS = frozenset({"sin", "cos", "tanh", "sigmoid", "softmax", "sqrt", "square"})
 #: Operations whose mask holds the place of a maximum for each element of the result.
 _INDICES = frozenset({"max", "max_pool2d"})
 
@@ -60,7 +60,7 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
         plain=(min(plain), max(plain)),
         recomputed=(min(recomputed), max(recomputed)),
         drop=max(0, min(drops)),
-        unit=max(sizes, default=0),
+        unit=max((1, *sizes)),
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
         states=sum(map(_random_states, dataflow.calls)),
     )
