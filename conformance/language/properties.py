@@ -143,13 +143,11 @@ def _bypassed(place: Place, *, by_name: bool) -> bool:
         through = entries(call)
         made = {tensor for step in steps(call.items) for tensor in step.makes}
         named = set(call.given[len(leaves(call.region.takes)) :])
-        for step in place.reach.needed.steps.intersection(steps(call.items)):
-            if any(
-                tensor in place.reach.asked and (tensor in named) == by_name
-                for tensor in step.differentiable()
-                if tensor not in made and tensor not in through
-            ):
-                return True
+        passed = place.reach.needed.steps.intersection(steps(call.items))
+        read = {tensor for step in passed for tensor in step.differentiable()}
+        read |= place.reach.needed.tensors.intersection(call.results)
+        if any((tensor in named) == by_name for tensor in read & place.reach.asked - made - through):
+            return True
     return False
 
 
@@ -455,6 +453,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "those whose gradients are asked for, where the procedure is `part`",
         _in_graph,
     ),
+    "argument-also-captured": (
+        "a region reads a tensor by closure that it is given as an argument, too",
+        lambda p: any(t.asks and t in c.given for c in p.calls for t in c.captured),
+    ),
     "reached": (
         "a gradient passes through a region",
         lambda p: any(c in p.reach.needed.calls for c in p.calls),
@@ -588,13 +590,15 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
         "regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors for t in reach(f).wanted
+            not reach(f).wanted.isdisjoint(opaque.tensors - needed.tensors)
+            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
         ),
     ),
     "none-as-operation": (
         "a tensor has a gradient, but none where a gradient reaches regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors for t in reach(f).wanted
+            not reach(f).wanted.isdisjoint(needed.tensors - opaque.tensors)
+            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
         ),
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),

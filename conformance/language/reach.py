@@ -180,8 +180,12 @@ class Reach:
         return Reached.of(through_operations(self._flow, every))
 
     @cached_property
+    def opaque_passes(self) -> tuple[Reached, ...]:
+        return through_regions(self._flow)
+
+    @cached_property
     def opaque(self) -> Reached:
-        return Reached.of(through_regions(self._flow))
+        return Reached.of(self.opaque_passes)
 
 
 @lru_cache(maxsize=4)
