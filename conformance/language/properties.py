@@ -27,6 +27,8 @@ from conformance.model.case import (
 
 #: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
 _STEPWISE = frozenset({"relu", "abs", "maximum", "max", "max_pool2d"})
+#: Operations that make tensors of fewer elements than they read.
+_FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
 _LINEAR = frozenset(
     name
@@ -183,9 +185,11 @@ def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> boo
 def _more_often(place: Place) -> int:
     """How many reruns of calls there are more where each region is one operation: 0 where gradients with
     respect to all tensors that require one need as many, or those that are asked for."""
-    reach = place.reach
-    of = (reach.opaque.calls, reach.asking.calls, reach.needed.calls)
-    opaque, asking, needed = (sum(c in r for p in place.calls for c in around(p)) for r in of)
+    every = (place.reach.opaque_passes, place.reach.asking_passes, place.reach.passes)
+    opaque, asking, needed = (
+        sum(c in one.calls for one in passes for call in place.calls for c in around(call))
+        for passes in every
+    )
     return 0 if opaque == needed else opaque - asking
 
 
@@ -544,8 +548,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         lambda f: any(0 in array.shape for array in f.case.arrays),
     ),
     "few-elements": (
-        "a tensor that the program starts from has fewer than eight elements",
-        lambda f: any(prod(array.shape) < 8 for array in f.case.arrays),
+        "a tensor that the program starts from has fewer than eight elements, or a statement makes a "
+        "tensor of fewer elements than it reads",
+        lambda f: any(prod(array.shape) < 8 for array in f.case.arrays)
+        or any(s.op in _FEWER for _, s in f.case.statements()),
     ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),

@@ -175,9 +175,9 @@ class Reach:
         return Reached.of(self.passes)
 
     @cached_property
-    def asking(self) -> Reached:
+    def asking_passes(self) -> tuple[Reached, ...]:
         every = frozenset(tensor for tensor in self._flow.given.values() if tensor.asks)
-        return Reached.of(through_operations(self._flow, every))
+        return through_operations(self._flow, every)
 
     @cached_property
     def opaque_passes(self) -> tuple[Reached, ...]:
