@@ -31,6 +31,8 @@ from conformance.model.case import (
 
 #: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
 _STEPWISE = frozenset({"relu", "abs", "maximum", "max", "max_pool2d"})
+#: Operations that make tensors of fewer elements than they read.
+_FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
 _LINEAR = frozenset(
     name
@@ -147,13 +149,11 @@ def _bypassed(place: Place, *, by_name: bool) -> bool:
         through = entries(call)
         made = {tensor for step in steps(call.items) for tensor in step.makes}
         named = set(call.given[len(leaves(call.region.takes)) :])
-        for step in place.reach.needed.steps.intersection(steps(call.items)):
-            if any(
-                tensor in place.reach.asked and (tensor in named) == by_name
-                for tensor in step.differentiable()
-                if tensor not in made and tensor not in through
-            ):
-                return True
+        passed = place.reach.needed.steps.intersection(steps(call.items))
+        read = {tensor for step in passed for tensor in step.differentiable()}
+        read |= place.reach.needed.tensors.intersection(call.results)
+        if any((tensor in named) == by_name for tensor in read & place.reach.asked - made - through):
+            return True
     return False
 
 
@@ -238,9 +238,11 @@ def _changed_after_read(call: Call) -> bool:
 def _more_often(place: Place) -> int:
     """How many reruns of calls there are more where each region is one operation: 0 where gradients with
     respect to all tensors that require one need as many, or those that are asked for."""
-    reach = place.reach
-    of = (reach.opaque.calls, reach.asking.calls, reach.needed.calls)
-    opaque, asking, needed = (sum(c in r for p in place.calls for c in around(p)) for r in of)
+    every = (place.reach.opaque_passes, place.reach.asking_passes, place.reach.passes)
+    opaque, asking, needed = (
+        sum(c in one.calls for one in passes for call in place.calls for c in around(call))
+        for passes in every
+    )
     return 0 if opaque == needed else opaque - asking
 
 
@@ -520,6 +522,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "those whose gradients are asked for, where the procedure is `part`",
         _in_graph,
     ),
+    "argument-also-captured": (
+        "a region reads a tensor by closure that it is given as an argument, too",
+        lambda p: any(t.asks and t in c.given for c in p.calls for t in c.captured),
+    ),
     "reached": (
         "a gradient passes through a region",
         lambda p: any(c in p.reach.needed.calls for c in p.calls),
@@ -647,8 +653,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         lambda f: any(s.op in RANDOM for s in f.outside),
     ),
     "few-elements": (
-        "a tensor that the program starts from has fewer than eight elements",
-        lambda f: any(prod(array.shape) < 8 for array in f.case.arrays),
+        "a tensor that the program starts from has fewer than eight elements, or a statement makes a "
+        "tensor of fewer elements than it reads",
+        lambda f: any(prod(array.shape) < 8 for array in f.case.arrays)
+        or any(s.op in _FEWER for _, s in f.case.statements()),
     ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
@@ -699,15 +707,15 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
         "regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors
-            for t in reach(f).wanted
+            not reach(f).wanted.isdisjoint(opaque.tensors - needed.tensors)
+            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
         ),
     ),
     "none-as-operation": (
         "a tensor has a gradient, but none where a gradient reaches regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors
-            for t in reach(f).wanted
+            not reach(f).wanted.isdisjoint(needed.tensors - opaque.tensors)
+            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
         ),
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),

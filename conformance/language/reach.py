@@ -175,13 +175,17 @@ class Reach:
         return Reached.of(self.passes)
 
     @cached_property
-    def asking(self) -> Reached:
+    def asking_passes(self) -> tuple[Reached, ...]:
         every = frozenset(tensor for tensor in self._flow.given.values() if tensor.asks)
-        return Reached.of(through_operations(self._flow, every))
+        return through_operations(self._flow, every)
+
+    @cached_property
+    def opaque_passes(self) -> tuple[Reached, ...]:
+        return through_regions(self._flow)
 
     @cached_property
     def opaque(self) -> Reached:
-        return Reached.of(through_regions(self._flow))
+        return Reached.of(self.opaque_passes)
 
 
 @lru_cache(maxsize=4)

@@ -152,8 +152,8 @@ class _Way:
         op, out = step.statement.op, self.dataflow.tensors[step.results[0]]
         if op in ("batch_norm", "layer_norm"):
             gamma = self.dataflow.tensors[step.arguments["gamma"][0]]
-            means = gamma.size if op == "batch_norm" else out.size // gamma.size
-            return 2 * means * (4 if self.wide else out.nbytes // out.size)
+            means = gamma.size if op == "batch_norm" else out.size // max(1, gamma.size)
+            return 2 * means * (4 if self.wide else out.nbytes // max(1, out.size))
         if op == "rrelu":
             return out.nbytes
         if op == "loop_sin":
