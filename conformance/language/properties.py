@@ -439,6 +439,15 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region draws random numbers other than in regions inside it",
         lambda p: any(s.op in RANDOM for s in p.own()),
     ),
+    "keeps-what-its-own-gradient-reads": (
+        "a policy keeps the result of an operation whose gradient reads that result",
+        lambda p: any(
+            p.region.saves(step.statement)
+            and any("out" in way for ways in OPERATIONS[step.statement.op].needs.values() for way in ways)
+            for c in p.calls
+            for step in p.reach.needed.steps.intersection(steps(c.items))
+        ),
+    ),
     "saved-read-twice": (
         "a function in a region has a gradient of its own, which reads what it has saved twice",
         lambda p: any(s.options.get("reads", 1) != 1 for s in p.statements),
@@ -548,6 +557,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     "needs-rerun": (
         "a gradient in a region needs a value that the region computes and that no policy keeps",
         lambda p: any(needs_rerun(p.reach, c) for c in p.calls),
+    ),
+    "needs-inner-value": (
+        "a gradient in a region needs a value that the region computes, does not return and no policy keeps",
+        lambda p: any(needs_rerun(p.reach, c, inner=True) for c in p.calls),
     ),
     "gradient-reads-draw": (
         "a gradient in a region depends on random numbers that the region draws",

@@ -194,28 +194,32 @@ def reach(flow: Flow) -> Reach:
     return Reach(flow)
 
 
-def needs_rerun(reach: Reach, call: Call) -> bool:
+def needs_rerun(reach: Reach, call: Call, *, inner: bool = False) -> bool:
     """Whether a gradient in a call of a region needs a value that is made in it and that no policy keeps,
-    however it is computed."""
+    however it is computed; with `inner`, one that the call does not return."""
     made: set[Tensor] = set()
     for step in steps(call.items):
         kept = step.call is not None and step.call.region.saves(step.statement)
         if not kept:
-            made.update(step.makes)
+            made.update(t for t in step.makes if not (inner and t in call.results))
         elif step.statement.op in RANDOM:
             continue  # its mask is kept, too
-        if step in reach.needed.steps and _reads(reach, step, made):
+        if step in reach.needed.steps and _reads(reach, step, made, mask=not inner):
             return True
     return False
 
 
-def _reads(reach: Reach, step: Step, made: set[Tensor]) -> bool:
-    """Whether the gradients of a step read some of these tensors, or a mask, however they are computed."""
+def _reads(reach: Reach, step: Step, made: set[Tensor], *, mask: bool) -> bool:
+    """Whether the gradients of a step read some of these tensors, however they are computed; with `mask`,
+    or a value that is no tensor of the program."""
     at_hand = {"out": step.makes, **step.reads}
     needs = OPERATIONS[step.statement.op].needs
     return any(
         all(
-            any(word == "mask" or not made.isdisjoint(at_hand.get(word, ())) for word in words)
+            any(
+                (mask and word == "mask") or not made.isdisjoint(at_hand.get(word, ()))
+                for word in words
+            )
             for words in needs[name]
         )
         for name, read in step.reads.items()
