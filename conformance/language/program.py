@@ -488,11 +488,11 @@ class ProgramBuilder(Source):
 def _unpacks(tree: Tree, given: Tree) -> bool:
     """Whether the names in a tree can be assigned what a region gives."""
     if isinstance(tree, tuple):
-        alike = isinstance(given, tuple) and len(tree) == len(given)
-        return alike and all(map(_unpacks, tree, given))  # type: ignore[arg-type]
+        there = given if isinstance(given, tuple) else ()
+        return len(tree) == len(there) and all(map(_unpacks, tree, there))
     if isinstance(tree, Mapping):
-        alike = isinstance(given, Mapping) and tree.keys() <= given.keys()
-        return alike and all(_unpacks(part, given[key]) for key, part in tree.items())  # type: ignore[index]
+        by_key = given if isinstance(given, Mapping) else {}
+        return all(key in by_key and _unpacks(part, by_key[key]) for key, part in tree.items())
     return True
 
 
