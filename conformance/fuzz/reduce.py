@@ -163,4 +163,4 @@ def _renamed(raw: Any, names: Mapping[str, str]) -> Any:
     text = re.sub(
         rf"\b({'|'.join(map(re.escape, names))})\b", lambda m: names[m[1]], json.dumps(raw)
     )
-    return json.loads(text)
+    return dict(json.loads(text))

@@ -95,6 +95,14 @@ class Operation:
         return self.shape.startswith(_BROADCAST)
 
     @property
+    def elementwise(self) -> bool:
+        """Whether it takes one tensor and computes each element of the result from one of it, always in
+        the same way."""
+        apart = self.capability or self.random or self.joint or self.parts or self.within
+        alike = self.shape == "shape of x" and self.tensors == ("x",) and bool(self.needs)
+        return alike and not self.options and not apart and not self.unlike
+
+    @property
     def takes_number(self) -> bool:
         """Whether one of its arguments may be a number."""
         return self.shape == _BROADCAST
