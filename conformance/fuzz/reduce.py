@@ -147,7 +147,7 @@ def _everywhere(raw: Raw, key: str) -> Raw:
         for model in changed.get(section, {}).values():
             if model.pop(key, None) and key == "uniform":
                 model["normal"] = 0.5
-    return changed
+    return dict(changed)
 
 
 def _names(tree: Any) -> list[str]:

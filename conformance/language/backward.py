@@ -1,5 +1,6 @@
-"""What a framework with a tape saves of a program for backward, and what it reads of that: the statements and
-the regions that save something, where a region stops running again, and which draws it repeats.
+"""What a framework with a tape saves of a program for backward, and what it reads of that: the
+statements and the regions that save something, where a region stops running again, and which draws
+it repeats.
 
 Where the gradient of an operation can be written in several ways, the first of `OPERATIONS` is taken.
 """
@@ -88,8 +89,8 @@ class Backward:
         return self._calls(self.steps)
 
     def _calls(self, of: frozenset[Step]) -> frozenset[Call]:
-        """The calls in which some of these statements save something. A region saves the arguments of one
-        inside it that does."""
+        """The calls in which some of these statements save something. A region saves the arguments
+        of one inside it that does."""
         found = {step.call for step in of if step.call is not None and needed(step)}
         for call in reversed(self.flow.calls):
             if call in found and call.around is not None and top(call):
@@ -124,9 +125,9 @@ class Backward:
         other: Callable[[Step], bool],
         tensors: Collection[Tensor] = (),
     ) -> bool:
-        """Whether backward reads, in a call that runs again, what comes from some tensors or from statements
-        that give something else in a rerun. What a policy keeps is that of the forward pass, but for the
-        mask of a dropout."""
+        """Whether backward reads, in a call that runs again, what comes from some tensors or from
+        statements that give something else in a rerun. What a policy keeps is that of the forward
+        pass, but for the mask of a dropout."""
         changed = set(tensors)
         read = False
         for step in self.inside(call):
@@ -170,7 +171,8 @@ def _unlike(*words: str) -> Callable[[Step], bool]:
 
 
 def _shifted(of: Backward, call: Call) -> bool:
-    """Whether a statement saves more when it is called again, and backward reads what is saved after it."""
+    """Whether a statement saves more when it is called again, and backward reads what is saved
+    after it."""
     own = [item for item in call.items if isinstance(item, Step)]
     return any(
         before.statement.options.get("then") == "operations" and any(of.read(after))
@@ -265,7 +267,8 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
 #: Features of a case.
 OF_CASES: Mapping[str, tuple[str, Callable[[Backward], bool]]] = {
     "inner-regions-save": (
-        "more calls of regions save something for backward than there are calls of outermost regions, of "
+        "more calls of regions save something for backward than there are calls of "
+        "outermost regions, of "
         "those that preserve the random state",
         lambda b: (
             sum(call.region.preserve_rng for call in b.saving)

@@ -53,8 +53,8 @@ class Tensor:
 
 @dataclass(eq=False)
 class Step:
-    """A statement as it runs once: the tensors that it reads, by the operation's arguments, and those that
-    it makes. `call` is the innermost call of a region around it."""
+    """A statement as it runs once: the tensors that it reads, by the operation's arguments, and
+    those that it makes. `call` is the innermost call of a region around it."""
 
     statement: Statement
     call: Call | None
@@ -141,7 +141,6 @@ class Flow:
                 self._region(node, names, call)
 
     def _statement(self, node: Statement, names: dict[str, Tensor], call: Call | None) -> None:
-        operation = OPERATIONS[node.op]
         read = [names[name] for name in node.names() if name in names]
         for tensor in read:
             tensor.reads.append((self._moment, node))

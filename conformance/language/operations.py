@@ -196,7 +196,9 @@ _ALL = (
     _op("negative", "x", "x:"),
     _op("matmul", "a b", "a: b, b: a", "(..., n, k) and (k, m) give (..., n, m)"),
     _op("solve", "a b", _SOLVED, "(n, n) and (n, k) give (n, k)", capability="solve", told=_EXACT),
-    _op("linear", "x w b", "x: w, w: x, b:", "(..., n, in), (out, in) and (out,) give (..., n, out)"),
+    _op(
+        "linear", "x w b", "x: w, w: x, b:", "(..., n, in), (out, in) and (out,) give (..., n, out)"
+    ),
     _op(
         "conv2d",
         "x w",

@@ -152,7 +152,9 @@ def _bypassed(place: Place, *, by_name: bool) -> bool:
         passed = place.reach.needed.steps.intersection(steps(call.items))
         read = {tensor for step in passed for tensor in step.differentiable()}
         read |= place.reach.needed.tensors.intersection(call.results)
-        if any((tensor in named) == by_name for tensor in read & place.reach.asked - made - through):
+        if any(
+            (tensor in named) == by_name for tensor in read & place.reach.asked - made - through
+        ):
             return True
     return False
 
@@ -443,7 +445,11 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a policy keeps the result of an operation whose gradient reads that result",
         lambda p: any(
             p.region.saves(step.statement)
-            and any("out" in way for ways in OPERATIONS[step.statement.op].needs.values() for way in ways)
+            and any(
+                "out" in way
+                for ways in OPERATIONS[step.statement.op].needs.values()
+                for way in ways
+            )
             for c in p.calls
             for step in p.reach.needed.steps.intersection(steps(c.items))
         ),
@@ -518,7 +524,8 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         ),
     ),
     "gradient-by-closure": (
-        "a gradient passes through a tensor that a region reads by closure and that is no parameter, or a "
+        "a gradient passes through a tensor that a region reads by closure and that is "
+        "no parameter, or a "
         "parameter that a region around it is given as an argument",
         lambda p: _bypassed(p, by_name=False),
     ),
@@ -527,7 +534,8 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: _bypassed(p, by_name=True),
     ),
     "in-graph": (
-        "a positional argument of a region, or a parameter that it reads by closure, requires a gradient; of "
+        "a positional argument of a region, or a parameter that it reads by closure, "
+        "requires a gradient; of "
         "those whose gradients are asked for, where the procedure is `part`",
         _in_graph,
     ),
@@ -550,7 +558,8 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: _more_often(p) > 0,
     ),
     "not-reached-as-operation": (
-        "a gradient passes through a region, but none reaches it as `reached-as-operation` says, or none "
+        "a gradient passes through a region, but none reaches it as "
+        "`reached-as-operation` says, or none "
         "reaches one around it",
         lambda p: _more_often(p) < 0,
     ),
@@ -559,7 +568,8 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: any(needs_rerun(p.reach, c) for c in p.calls),
     ),
     "needs-inner-value": (
-        "a gradient in a region needs a value that the region computes, does not return and no policy keeps",
+        "a gradient in a region needs a value that the region computes, does not return "
+        "and no policy keeps",
         lambda p: any(needs_rerun(p.reach, c, inner=True) for c in p.calls),
     ),
     "gradient-reads-draw": (
@@ -668,8 +678,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     "few-elements": (
         "a tensor that the program starts from has fewer than eight elements, or a statement makes a "
         "tensor of fewer elements than it reads",
-        lambda f: any(prod(array.shape) < 8 for array in f.case.arrays)
-        or any(s.op in _FEWER for _, s in f.case.statements()),
+        lambda f: (
+            any(prod(array.shape) < 8 for array in f.case.arrays)
+            or any(s.op in _FEWER for _, s in f.case.statements())
+        ),
     ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
@@ -725,7 +737,8 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         ),
     ),
     "none-as-operation": (
-        "a tensor has a gradient, but none where a gradient reaches regions as `reached-as-operation` says",
+        "a tensor has a gradient, but none where a gradient reaches regions as "
+        "`reached-as-operation` says",
         lambda f: any(
             not reach(f).wanted.isdisjoint(needed.tensors - opaque.tensors)
             for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
@@ -751,8 +764,9 @@ FAMILIES: Mapping[str, str] = {
     "procedure": "the procedure is this one",
     "between": "this happens between forward and backward",
     "outside": "the operation is in the program, outside of regions",
-    "last-saved": "the operation is the last of the region that saves something, and the region runs again",
-    "through": "a gradient flows through the operation, in the region",
+    "last-saved": "the operation is the last of the region that saves something, and the "
+    "region runs again",
+    "flows-through": "a gradient of all that require one flows through the operation, in the region",
     "changes": "a statement of the region does this when it is called again",
 }
 
@@ -779,7 +793,7 @@ def of_region(place: Place) -> Iterator[str]:
     last = (of.last(call) for call in place.calls if call in of.again)
     yield from (f"last-saved:{s.statement.op}" for s in last if isinstance(s, Step))
     inside = (step for call in place.calls for step in of.inside(call))
-    yield from (f"through:{step.statement.op}" for step in inside if step in of.steps)
+    yield from (f"flows-through:{step.statement.op}" for step in inside if step in of.steps)
     yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)
 
 

@@ -116,9 +116,10 @@ def entries(call: Call) -> frozenset[Tensor]:
 
 
 def through_regions(flow: Flow) -> tuple[Reached, ...]:
-    """What each backward pass reaches where each region is one operation: as soon as one of its results is
-    reached, all its `entries` are, and it runs again as a whole, with the gradients of all its results
-    with respect to all its entries. A map takes a region apart: one that is mapped does not run again."""
+    """What each backward pass reaches where each region is one operation: as soon as one of its
+    results is reached, all its `entries` are, and it runs again as a whole, with the gradients of
+    all its results with respect to all its entries. A map takes a region apart: one that is mapped
+    does not run again."""
     given = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
     return tuple(_back(flow.items, given, {loss}) for loss in losses(flow))
 
@@ -180,6 +181,10 @@ class Reach:
         return through_operations(self._flow, every)
 
     @cached_property
+    def asking(self) -> Reached:
+        return Reached.of(self.asking_passes)
+
+    @cached_property
     def opaque_passes(self) -> tuple[Reached, ...]:
         return through_regions(self._flow)
 
@@ -195,8 +200,8 @@ def reach(flow: Flow) -> Reach:
 
 
 def needs_rerun(reach: Reach, call: Call, *, inner: bool = False) -> bool:
-    """Whether a gradient in a call of a region needs a value that is made in it and that no policy keeps,
-    however it is computed; with `inner`, one that the call does not return."""
+    """Whether a gradient in a call of a region needs a value that is made in it and that no policy
+    keeps, however it is computed; with `inner`, one that the call does not return."""
     made: set[Tensor] = set()
     for step in steps(call.items):
         kept = step.call is not None and step.call.region.saves(step.statement)
@@ -210,8 +215,8 @@ def needs_rerun(reach: Reach, call: Call, *, inner: bool = False) -> bool:
 
 
 def _reads(reach: Reach, step: Step, made: set[Tensor], *, mask: bool) -> bool:
-    """Whether the gradients of a step read some of these tensors, however they are computed; with `mask`,
-    or a value that is no tensor of the program."""
+    """Whether the gradients of a step read some of these tensors, however they are computed; with
+    `mask`, or a value that is no tensor of the program."""
     at_hand = {"out": step.makes, **step.reads}
     needs = OPERATIONS[step.statement.op].needs
     return any(

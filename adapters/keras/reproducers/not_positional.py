@@ -1,4 +1,5 @@
-"""A tensor that a function under `keras.remat` reads by closure, or takes by keyword, gets no gradient."""
+"""A tensor that a function under `keras.remat` reads by closure, or takes by keyword, gets no
+gradient."""
 
 import os
 
