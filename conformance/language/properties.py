@@ -237,6 +237,12 @@ def _changed_after_read(call: Call) -> bool:
     return bool(inside)
 
 
+def _takes(place: Place, kind: type) -> bool:
+    """Whether a region takes a value of this kind that is no tensor."""
+    values = (value for value in place.flow.case.inputs if isinstance(value, Value))
+    return any(isinstance(v.value, kind) and v.name in leaves(place.region.takes) for v in values)
+
+
 def _more_often(place: Place) -> int:
     """How many reruns of calls there are more where each region is one operation: 0 where gradients with
     respect to all tensors that require one need as many, or those that are asked for."""
@@ -515,14 +521,8 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
         ),
     ),
-    "list-argument": (
-        "a region takes a list of numbers",
-        lambda p: any(
-            isinstance(value, Value) and isinstance(value.value, tuple)
-            for value in p.flow.case.inputs
-            if value.name in leaves(p.region.takes)
-        ),
-    ),
+    "list-argument": ("a region takes a list of numbers", lambda p: _takes(p, tuple)),
+    "string-argument": ("a region takes a string", lambda p: _takes(p, str)),
     "gradient-by-closure": (
         "a gradient passes through a tensor that a region reads by closure and that is "
         "no parameter, or a "
