@@ -150,6 +150,8 @@ class _Way:
         `rrelu` its slopes, as large as the result; `loop_sin` the results of all iterations but one.
         """
         op, out = step.statement.op, self.dataflow.tensors[step.results[0]]
+        if not out.size:
+            return 0
         if op in ("batch_norm", "layer_norm"):
             gamma = self.dataflow.tensors[step.arguments["gamma"][0]]
             means = gamma.size if op == "batch_norm" else out.size // max(1, gamma.size)
