@@ -1,7 +1,5 @@
 """Conformance suite for recomputation (activation checkpointing) across frameworks."""
 
-from __future__ import annotations
-
 from importlib.metadata import PackageNotFoundError, version
 
 try:

@@ -3,8 +3,6 @@
 The command line shows them as one message and exits with `exit_code`.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

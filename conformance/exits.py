@@ -1,7 +1,5 @@
 """The exit statuses of all commands, in one place."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import IntEnum
 

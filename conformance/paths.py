@@ -1,7 +1,5 @@
 """Where cases and adapters lie, and where reports go."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

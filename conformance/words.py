@@ -1,7 +1,5 @@
 """Helpers for text: counts in words, shortened lines, and safe showing of untrusted text."""
 
-from __future__ import annotations
-
 import re
 
 #: Characters that move a terminal's cursor, or hide or reorder its text, and code points that are no
@@ -41,11 +39,6 @@ def control_character(text: str) -> str:
 
 def escape(text: str) -> str:
     """Text that Markdown shows as it is, on one line, also inside a table."""
-    return _SPECIAL.sub(_escaped, " ".join(text.split()))
-
-
-def _escaped(match: re.Match[str]) -> str:
-    """The match with a backslash before it; after a number, before the punctuation mark that
-    follows it.
-    """
-    return f"\\{match[1]}" if match[1] else f"{match[2]}\\"
+    joined = " ".join(text.split())
+    # A backslash comes before what is special, and after a number.
+    return _SPECIAL.sub(lambda match: f"\\{match[1]}" if match[1] else f"{match[2]}\\", joined)

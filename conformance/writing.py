@@ -1,7 +1,5 @@
 """Atomic file writes: a reader sees either the old or the new content, never a part of either."""
 
-from __future__ import annotations
-
 import errno
 import os
 import tempfile

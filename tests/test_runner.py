@@ -264,8 +264,8 @@ def test_program_paths(case, path):
 def test_seconds_are_split_by_stage(runner):
     runner.start([mini.variant("right")])
     verdicts(runner, "right")
-    assert set(runner.watch.seconds) == set(STAGES)
-    assert all(seconds > 0 for seconds in runner.watch.seconds.values())
+    assert set(runner.seconds) == set(STAGES)
+    assert all(seconds > 0 for seconds in runner.seconds.values())
 
 
 def test_case_that_quotes_a_wrong_number_is_broken(running):

@@ -81,7 +81,7 @@ def _report(runs: Sequence[Results], reports: Path, folder: Path) -> Path:
         compare(runs, cases),
         titles_of_variants(ADAPTERS),
         seconds_of_variants(ADAPTERS),
-        reproducers_of(runs, ADAPTERS),
+        reproducers_of(ADAPTERS),
     )
     page = write_report(made, folder, reports, link=folder == reports)
     print(page)

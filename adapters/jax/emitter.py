@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import functional
@@ -98,7 +99,6 @@ class Statements(Body):
     def write_helpers(self) -> None:
         if is_wide(self.case):
             self.code('jax.config.update("jax_enable_x64", True)')
-            self.code("\n")
         super().write_helpers()
 
     @contextmanager
@@ -195,7 +195,6 @@ class Functions(Forward):
                 self.code(f"return {self.body.tree(case.outputs)}, {{{state}}}")
             else:
                 self.body.write_return(case.outputs)
-        self.code("\n")
 
     def serves_both(self, region: Region) -> bool:
         # JAX keeps the trace of a function as long as there is the function: a further run of the
@@ -246,7 +245,6 @@ class Checkpoint(Recompute):
     def write_helpers(self) -> None:
         for policy in filter(None, map(policies.helper, self.case.regions())):
             self.code(policy)
-            self.code("\n")
 
     def made_once(self, region: Region) -> bool:
         return bool(region.save) or super().made_once(region)  # a policy makes a line of its own
@@ -263,13 +261,25 @@ class Checkpoint(Recompute):
 
     def _static(self, region: Region) -> tuple[int, ...]:
         """The positions of a region's arguments that are not arrays."""
-        kinds = {v.name: v.value for v in self.case.inputs if isinstance(v, Value)}
         first = len(self.forward.extra(region)) if region.signature == "variadic" else 0
         return tuple(
             place
             for place, tree in enumerate(region.takes, start=first)
-            if isinstance(tree, Ref) and isinstance(kinds.get(tree.name), bool | str | tuple)
+            if isinstance(tree, Ref) and tree.name in self._no_arrays
         )
+
+    @cached_property
+    def _no_arrays(self) -> set[str]:
+        """The names of what is no array: of inputs, and of parameters of regions that are given one."""
+        values = (value for value in self.case.inputs if isinstance(value, Value))
+        found = {value.name for value in values if isinstance(value.value, bool | str | tuple)}
+        calls = [node for node in walk(self.case.program) if isinstance(node, Again)]
+        for call in reversed(calls):  # outer ones first
+            pairs = zip(self.emitter.regions[call.region].takes, call.takes, strict=False)
+            for name, given in pairs:
+                if isinstance(name, Ref) and isinstance(given, Ref) and given.name in found:
+                    found.add(name.name)
+        return found
 
     def own_keywords(self, region: Region) -> list[str]:
         assert self.own is not None

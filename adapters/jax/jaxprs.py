@@ -433,8 +433,13 @@ def is_key(value: Any) -> bool:
 
 
 def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
-    """The signature of each statement, from the events of a forward pass without gradients."""
+    """The signature of each statement, from the events of a forward pass without gradients.
+
+    A statement has none if a flag makes its executions differ: the gradient of one may compute what is
+    the result of another.
+    """
     results: dict[Site, set[int]] = {}
+    executed: dict[Site, dict[Place, set[int]]] = {}
     masks: dict[Site, set[int]] = {}
     primitives: dict[Site, set[str]] = {}
     for event in events:
@@ -442,6 +447,8 @@ def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
         for value in event.results:
             if (event.place, value.number) in walk.escaped:
                 results.setdefault(site, set()).add(value.form)
+                by_place = executed.setdefault(site, {})
+                by_place.setdefault(event.place, set()).add(value.form)
                 primitives.setdefault(site, set()).add(event.primitive)
             needs = OPERATIONS[site.op].needs.values()
             own = site.op in RANDOM or any("mask" in words for sets in needs for words in sets)
@@ -454,6 +461,7 @@ def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
             frozenset(forms), frozenset(masks.get(site, ())), frozenset(primitives[site])
         )
         for site, forms in results.items()
+        if set.intersection(*executed[site].values())
     }
 
 

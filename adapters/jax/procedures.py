@@ -151,11 +151,9 @@ class Procedures(Functional):
             code(f"{into}forward(**values)", site)
             return
         code(f"arrays = {self.values.entries(self._arrays())}")
-        code()
         code("@jax.jit")
         with code.indent("def infer(arrays):"):
             code("return forward(**values | arrays)", site)
-        code()
         code(f"{into}infer(arrays)")
 
     def write_gradients(self) -> None:
@@ -190,7 +188,6 @@ class Procedures(Functional):
         if fixed:
             there = [name for name in fixed if not (self.trains and name == self.plan.key)]
             self.code(f"fixed = {self.values.entries(there)}")
-        self.code()
 
     def _write_end(self) -> None:
         self.write_returned(again=self.case.procedure.kind in (*HIGHER, *TWICE))
@@ -224,7 +221,6 @@ class Procedures(Functional):
         self.code("@jax.jit")
         with self.code.indent(f"def {head}:"):
             yield
-        self.code()
 
     def _write_differentiated(self, given: str) -> None:
         """The loss as a function of a dict; for higher orders also the sum of all its gradients, and
@@ -241,7 +237,6 @@ class Procedures(Functional):
                 if kind == "per_output":
                     loss = f"({loss}, {self.loss(self.case.then)})"
                 code(f"return {loss}, {self._aux}")
-        code()
         if kind not in HIGHER:
             return
         with code.indent(f"def total_of({given}):"):
@@ -249,12 +244,10 @@ class Procedures(Functional):
             code(f"(loss, {self._aux}), gradients = {grad}({given})", FORWARD)
             code("total = sum(gradient.sum() for gradient in gradients.values())")
             code(f"return total, (loss, {self._aux}, gradients)")
-        code()
         if kind == "third_order":
             with code.indent(f"def second_total_of({given}):"):
                 code(f"second, taken = jax.grad(total_of, has_aux=True)({given})")
                 code("return sum(gradient.sum() for gradient in second.values()), taken")
-            code()
 
     @property
     def _at_once(self) -> bool:
@@ -343,7 +336,6 @@ class Procedures(Functional):
                 self.code(f"# {value_and_grad}(wanted), step by step.")
                 self._write_pulled(f"jax.vjp(loss_of, wanted{self._has_aux})")
                 self.code(f"return {into}")
-            self.code("\n")
         super().write_main()
 
     def state_entry(self) -> str:

@@ -9,7 +9,7 @@ constructs it inside `keras.RematScope`: what the scope says is read when a laye
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
@@ -37,6 +37,7 @@ from conformance.model.case import (
     walk,
 )
 from conformance.model.program import Site
+from conformance.oracle.reached import reached
 
 from . import gradients, models, operations
 
@@ -79,7 +80,6 @@ class Statements(Body):
     def write_helpers(self) -> None:
         if self.variant.name.endswith("jax") and "float64" in _dtypes(self.case):
             self.code('jax.config.update("jax_enable_x64", True)')
-            self.code("\n")
         super().write_helpers()
 
 
@@ -198,7 +198,6 @@ class Regions(Forward):
                         made = f"{class_name(part_name)}({', '.join(self._variables_of(part))})"
                         with self._scope("full", part):
                             code(f"self.{part_name} = {made}")
-                code()
             # Keras looks for a layer's first argument: one without any cannot be called.
             parameters = f"self, {self.parameters(region) or 'unused=None'}"
             held = [*owned, *(function(part.name) for part in inner)]
@@ -207,7 +206,6 @@ class Regions(Forward):
                 self.write_unpacking(region)
                 self.body.write_nodes(region.body, region.name)
                 self.body.write_return(region.gives)
-        code()
 
     @property
     def _listed(self) -> bool:
@@ -284,18 +282,22 @@ class Differentiated(Run):
         trained = [p.name for p in case.parameters if p.gradient]
         code("losses = []")
         self.backend.write_before()
+        assert case.loss is not None
+        unused = not set(trained) <= reached(case, case.loss)
+        given = code.indent("if gradients[name] is not None:") if unused else nullcontext()
         with code.indent(f"for _ in range({case.procedure.steps}):"):
             self._write_step()
-            with code.indent(f"for name in {listed(trained)}:"):
+            with code.indent(f"for name in {listed(trained)}:"), given:
                 code(f"values[name].assign_sub({case.procedure.learning_rate} * gradients[name])")
             code("losses.append(loss)")
         self._write_return("losses")
 
     def _write_step(self) -> None:
-        inputs = [a.name for a in self.case.inputs if isinstance(a, Array) and a.gradient]
+        asking = self.backend.asking()
+        inputs = [a.name for a in self.case.inputs if a.name in asking]
         asks, value = self.backend.asked
         entries = [f'"{name}": values["{name}"]{asks}' for name in inputs]
-        variables = [a.name for a in self.case.parameters if a.gradient]
+        variables = [a.name for a in self.case.parameters if a.name in asking]
         held = self.emitter.in_lists
         for name in dict.fromkeys(held[n].name for n in variables if n in held):
             entries.append(f'"{name}": [w.value for w in values["{name}"]]')
@@ -308,7 +310,7 @@ class Differentiated(Run):
 
     def _write_return(self, losses: str) -> None:
         case, kind = self.case, self.case.procedure.kind
-        asking = [array.name for array in case.arrays if array.gradient]
+        asking = self.backend.asking()
         results = [f'"outputs": {self.result}', f'"losses": {losses}']
         for key in ("gradients", "again"):
             if key == "again" and kind not in gradients.TWICE:

@@ -56,8 +56,10 @@ class Backend(ABC):
         return _dict((name, f'wanted["{name}"]') for name in self.case.wrt)
 
     def asking(self) -> list[str]:
-        """The names of all tensors that ask for a gradient."""
-        return [array.name for array in self.case.arrays if array.gradient]
+        """The names of all tensors that ask for a gradient; where the sum of gradients is differentiated
+        again, of those that it is of."""
+        every = [array.name for array in self.case.arrays if array.gradient]
+        return [n for n in every if n in self.case.wrt or self.case.procedure.order == 1]
 
     def write_loss_of(self, *, changing: bool = False, sites: bool = False) -> None:
         """The loss (and another one) as a function of all that is wanted, and beside it the outputs and
@@ -84,8 +86,6 @@ class Backend(ABC):
             if run.result != "loss":
                 outputs = "(outputs, changed)" if changing else "outputs"
                 code(f"return {'loss' if scope else loss}, {outputs}", after)
-        if run.result != "loss":
-            code()
 
     def _scope(self, names: Sequence[str], changing: bool) -> str:
         """The head of the `with` in which the variables of these names have the values that are wanted;
@@ -137,7 +137,9 @@ class TensorFlow(Backend):
         with code.indent(f"with tf.GradientTape() as {tape}:"):
             code(f"{tape}.watch(wanted)")
             self._write_order(order - 1)
-            code(f"total = sum(ops.sum(gradient) for gradient in {before}.values())")
+            zero, given = self.run.constant(order - 1), self.run.given(order - 1)
+            total = f"sum(ops.sum(gradient) for gradient in {before}.values(){given})"
+            code(f"total = {'tf.constant(0.0)' if zero else total}")
         code(f"again = {tape}.gradient(total, wanted)")
 
     def _write_forward(self, options: str = "") -> None:
@@ -175,7 +177,8 @@ class Torch(Backend):
         if self.case.procedure.after == "backward":
             code.wrote("after")
             run.write_loss()
-            code("loss.backward()", BACKWARD)
+            if run.depends(self.case.loss):
+                code("loss.backward()", BACKWARD)
         run.write_loss()
         run.write_between()
         if self.case.procedure.order > 1:
@@ -189,29 +192,40 @@ class Torch(Backend):
             words.append("retain_graph=True")
         if self.kind == "part":
             words.append(f"inputs=[{', '.join(f'wanted[{name!r}]' for name in self.case.wrt)}]")
-        run.write_backward("loss.backward", *words)
+        code.wrote("start")
+        if run.depends(self.case.loss):
+            run.write_backward("loss.backward", *words)
         code(f"gradients = {expression}")
         if self.kind in TWICE:
             self._write_clearing()
             then = self.case.then
-            code(f"{'loss' if then is None else run.loss(then)}.backward()", BACKWARD)
+            if run.depends(then or self.case.loss):
+                code(f"{'loss' if then is None else run.loss(then)}.backward()", BACKWARD)
             code(f"again = {expression}")
 
     def _write_order(self, order: int) -> None:
         code = self.code
         code("leaves = list(wanted.values())")
-        code("first = torch.autograd.grad(loss, leaves, create_graph=True)", BACKWARD)
-        code("gradients = dict(zip(wanted, first))")
-        code("total = sum(ops.sum(gradient) for gradient in first)")
-        if order == 3:
-            code("second = torch.autograd.grad(total, leaves, create_graph=True)")
-            code("total = sum(ops.sum(gradient) for gradient in second)")
-        code("last = torch.autograd.grad(total, leaves, allow_unused=True)")
-        code("again = dict(zip(wanted, last))")
+        total, names = "loss", ("first", "second", "third")[:order]
+        for number, name in enumerate(names, 1):
+            last = number == order
+            unused = last or self.run.given(number)
+            options = "" if last else ", create_graph=True"
+            options += ", allow_unused=True" if unused else ""
+            call = f"torch.autograd.grad({total}, leaves{options})"
+            if self.run.constant(number):
+                call = "[None] * len(leaves)"
+            elif number > 1:
+                summed = f"ops.sum(gradient) for gradient in {names[number - 2]}"
+                code(f"total = sum({summed}{self.run.given(number - 1)})")
+            code(f"{name} = {call}", BACKWARD if number == 1 else None)
+            if number == 1:
+                code("gradients = dict(zip(wanted, first))")
+            total = "total"
+        code(f"again = dict(zip(wanted, {names[-1]}))")
 
     def _write_functional(self) -> None:
         """The gradients by `torch.func`: the forward pass is run inside the transform."""
-        self.code()
         self.write_loss_of(sites=True)
         call = "torch.func.grad_and_value(loss_of, has_aux=True)(wanted)"
         self.code(f"gradients, (loss, outputs) = {call}")
@@ -250,7 +264,6 @@ class Jax(Backend):
         code, kind = self.code, self.kind
         if kind == "part":
             code(f"wanted = {self.chosen()}")
-        code()
         self.write_loss_of(changing=bool(self._changing), sites=kind == "functional")
         result = "(outputs, changed)" if self._changing else "outputs"
         if self.case.procedure.order > 1:
@@ -290,13 +303,11 @@ class Jax(Backend):
             code("(gradients,) = vjp(ops.ones_like(loss))")
             code("total = sum(ops.sum(gradient) for gradient in gradients.values())")
             code(f"return total, (loss, {result}, gradients)")
-        code()
         if order == 3:
             with code.indent("def second_total_of(wanted):"):
                 code("total, vjp, taken = jax.vjp(total_of, wanted, has_aux=True)")
                 code("(second,) = vjp(ops.ones_like(total))")
                 code("return sum(ops.sum(gradient) for gradient in second.values()), taken")
-            code()
         last = "total_of" if order == 2 else "second_total_of"
         taken = f"(loss, {result}, gradients)"
         code(f"total, vjp, {taken} = jax.vjp({last}, wanted, has_aux=True)")

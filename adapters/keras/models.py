@@ -200,7 +200,6 @@ class Models(Forward):
                 values = ", ".join(weight.given() for weight in listed)
                 code(f'model.get_layer("{layer}").set_weights([{values}])')
             code("return model")
-        code("\n")
         if case.autocast:
             self.code.wrote("autocast")
 
@@ -212,7 +211,6 @@ class Fitted(Run):
 
     def write_main(self) -> None:
         self.code(KEPT)
-        self.code("\n")
         super().write_main()
 
     def write_training(self) -> None:
@@ -223,10 +221,8 @@ class Fitted(Run):
         code("model = forward(**values)")
         code(f"output = LastOutput((len({place}), *model.output_shape[1:]))")
         code(f"optimizer = SGD(learning_rate={case.procedure.learning_rate})")
-        code()
         with code.indent("def loss(y_true, y_pred):"):
             code(f"return ops.{case.loss.reduction}(y_pred)")
-        code()
         code("model.compile(optimizer=optimizer, loss=loss, metrics=[output])")
         words = [
             *(place, f"np.zeros(len({place}))", f"batch_size=len({place})"),

@@ -46,7 +46,9 @@ class Dispatched(eager.Dispatched):
     def statements(self) -> Counter[tuple[Site, Phase]]:
         counts = super().statements()
         for (site, _), operations in self.looked.items():
-            counts[site, "forward"] += operations == self.seen.get((site, "forward", 1), [])
+            runs = range(1, self.trace.begun[site, "forward"] + 1)
+            whole = [self.seen.get((site, "forward", n), []) for n in runs]
+            counts[site, "forward"] += operations in (whole or [[]])
         return counts
 
 

@@ -175,7 +175,6 @@ class Cells(Forward):
             for region in configured:
                 self.code(f"{self._path(region)}.recompute({self.recompute.options(region)})")
             self.code(f"return {self._cast(made, self.case.autocast, 'autocast')}")
-        self.code("\n")
 
     def _cast(self, cell: str, dtype: str, part: str) -> str:
         """A cell whose products are cast to `dtype`, if there is one; the operations that need float32
@@ -213,7 +212,6 @@ class Cells(Forward):
             if region.block != "invalid":
                 given = ", ".join(cells[name] for name in self._given(region))
                 self.code(f"{self._cell(region)} = {self._class(region)}({given})")
-        self.code("\n")
 
     def _cell(self, region: Region) -> str:
         """The name of a region's cell that no other cell holds. Both paths use it, unless it recomputes
@@ -262,7 +260,6 @@ class Cells(Forward):
             del code.lines[top:]
             self._write_init(region, set(_ATTRIBUTE.findall("\n".join(construct))))
             code.lines += construct
-        code("\n")
 
     def _write_construct(self, region: Region) -> None:
         site = Site("region", self.path, region.name, region.name) if region.name else None
@@ -296,7 +293,6 @@ class Cells(Forward):
             code.lines[-1] = f"class {self._class(region)}(Net):"
         else:
             self._net_made = made if region is self._net else self._net_made
-            code()
 
     def write_attribute(self, node: Node, around: Region) -> None:
         """Write what a cell holds for a node in it: the cell or the operation of a region, and the

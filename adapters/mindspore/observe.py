@@ -110,7 +110,8 @@ class Lines(Trace):
         return result
 
     def statements(self, kernels: list[Any]) -> Counter[tuple[Site, Phase]]:
-        """Executions of each statement: those that ran all kernels that its first execution did.
+        """Executions of each statement: those that ran all kernels that a forward execution did. A flag
+        may have each of those do something else.
 
         A statement in which early stop raises may have run its kernels or not, so kernels decide.
         """
@@ -121,12 +122,14 @@ class Lines(Trace):
                 seen[running][kernel.name] += 1
         counts: Counter[tuple[Site, Phase]] = Counter()
         for (site, phase), begun in self.begun.items():
-            whole = seen.get((site, "forward", 1), Counter())
+            runs = range(1, self.begun[site, "forward"] + 1)
+            whole = [one for n in runs if (one := seen.get((site, "forward", n)))]
             if not whole:  # no kernel runs for it: the line itself is all there is
                 counts[site, phase] = self.completed[site, phase]
                 continue
             for number in range(1, begun + 1):
-                counts[site, phase] += whole <= seen.get((site, phase, number), Counter())
+                again = seen.get((site, phase, number), Counter())
+                counts[site, phase] += any(one <= again for one in whole)
         return counts
 
 

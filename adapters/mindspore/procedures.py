@@ -134,7 +134,6 @@ class Procedures(Run):
         code = self.code
         if self.plan.weights:
             code(f"weights = {self.values.items(self.plan.weights)}")
-        code()
         given = [name if name in self.plan.passed else _value(name) for name in self.plan.inputs]
         callee = "network"
         if self.plan.plain_functions:
@@ -151,7 +150,6 @@ class Procedures(Run):
                 code("return loss", after)
             else:
                 code.leave("loss")
-        code()
 
     def _write_loss_of_outputs(self, site: Site | None) -> None:
         """Return the loss, and the outputs beside it; with a site, and where more stands in between, the
@@ -220,7 +218,6 @@ class Procedures(Run):
                 self._write_gradient_function(below)
                 self._write_differentiated(below, self.plan.passed)
                 code(f"return {total}, (loss, outputs, {first})")
-            code()
             first = "first"
         self._write_gradient_function(outermost)
         self._write_differentiated(outermost)

@@ -30,10 +30,8 @@ class Trains(Procedures):
     def write_training(self) -> None:
         code, case = self.code, self.case
         code(f"weights = {self.values.items(self.plan.weights)}")
-        code()
         self._write_loss_cell()
         code(KEPT)
-        code()
         columns = (f'"{name}": values["{name}"].asnumpy()' for name in self.plan.inputs)
         code(
             f"""
@@ -71,7 +69,6 @@ class Trains(Procedures):
                 if self.plan.graph:
                     zeros = self._zeros()
                     code(f'self.outputs = Parameter({zeros}, name="outputs", requires_grad=False)')
-            code()
             with code.indent(f"def construct({', '.join(['self', *self.plan.inputs])}):"):
                 if self.plan.graph:
                     code(f"outputs = self.network({given})")
@@ -79,7 +76,6 @@ class Trains(Procedures):
                 else:
                     code(f"self.outputs = outputs = self.network({given})", FORWARD)
                 code(f"return {self.loss()}", None if self.plan.graph else BACKWARD)
-        code()
 
     def _zeros(self) -> str:
         """Zeros of the shape and dtype of what the network gives, which is one tensor."""

@@ -90,7 +90,6 @@ class Modules(Forward):
             for name in self._called(region):
                 called = self.module(self.emitter.regions[name])
                 code(f"{module}.{function(name)} = {called}")
-            code()
         super().write_region(region)
 
     def module(self, region: Region) -> str:

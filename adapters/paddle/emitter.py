@@ -221,10 +221,9 @@ class PaddleRun(Accumulating):
         code, wrt = self.code, self.case.wrt
         gradients = [f"gradient_of_{name}" for name in wrt]
         given = self.values.value(wrt[0]) if len(wrt) == 1 else self.values.items(wrt)
-        code(
-            f"({', '.join(gradients)}{',' * (len(wrt) == 1)}) = paddle.grad(loss, {given})",
-            BACKWARD,
-        )
+        unused = ", allow_unused=True" if self.given(1) else ""
+        made = f"({', '.join(gradients)}{',' * (len(wrt) == 1)})"
+        code(f"{made} = paddle.grad(loss, {given}{unused})", BACKWARD)
         entries = (f'"{name}": {one}' for name, one in zip(wrt, gradients, strict=True))
         code(f"gradients = {{{', '.join(entries)}}}")
 

@@ -151,7 +151,6 @@ class Turned(Values):
         """The function that turns a weight or a gradient, where one is turned."""
         if self.layers.turned:
             self.code(TURNED)
-            self.code("\n")
 
     def taken(self, name: str, expression: str) -> str:
         """A parameter, or its gradient, with the axes that the case has."""
@@ -228,7 +227,6 @@ class Networks(Base):
                 self._write_class(self._class(region), [], region.body, region)
         for region in regions:
             self._write_held(region, function(region.name))
-        self.code("\n")
 
     def _write_class(
         self, name: str, given: Sequence[str], nodes: Sequence[Node], region: Region | None
@@ -265,7 +263,6 @@ class Networks(Base):
                 code.lines[-1] = f"class {name}({base}):"
             else:
                 self._inits.setdefault(name, code.lines[top:])
-                code()
             if region is not None:
                 self.write_method("forward", region, own)
             else:
@@ -274,7 +271,6 @@ class Networks(Base):
                 with code.indent(head), self.body.spelling(read_from_self):
                     self.body.write_nodes(nodes, "")
                     self.body.write_return(self.case.outputs)
-        code("\n")
         self.layers.attribute_of = outer
 
     def _is_made_alike(self, lines: Sequence[str], base: str) -> bool:
@@ -342,7 +338,6 @@ class Fits(Accumulating):
 
     def write_main(self) -> None:
         self.code(KEEPING)
-        self.code("\n")
         self.values.write_helpers()
         super().write_main()
 
@@ -353,19 +348,16 @@ class Fits(Accumulating):
         rate = case.procedure.learning_rate
         code(f"optimizer = SGD(learning_rate={rate}, parameters=network.parameters())")
         code("seen, losses = [], []")
-        code()
         code("# Before each step the outputs of the last one go; fit holds the batch.")
         with code.indent("def begin(layer, batch):"):
             code("del batch")
             code("seen.clear()", FORWARD)
-        code()
         outputs = leaves(case.outputs)
         with code.indent("def loss_of(*outputs):"):
             code(f"loss = {self._loss_of(outputs)}")
             code("losses.append(loss.detach())")
             code("seen.extend(outputs)")
             code("return loss", BACKWARD)
-        code()
         code("network.register_forward_pre_hook(begin)")
         code("model.prepare(optimizer, loss_of)")
         code(f"batch = [{', '.join(_value(value.name) for value in case.inputs) or 'np.zeros(1)'}]")

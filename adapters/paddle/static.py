@@ -117,7 +117,6 @@ class Graphs(Run):
         helpers = (FETCH,) if self.case.procedure.kind == "inference" else (APPLY, FETCH)
         for text in helpers:
             self.code(text)
-            self.code("\n")
         super().write_main()
 
     def write_inference(self) -> None:

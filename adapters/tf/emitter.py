@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
@@ -19,6 +20,7 @@ from conformance.model.case import (
     walk,
 )
 from conformance.model.program import Site
+from conformance.oracle.reached import reached
 
 from . import loops, operations
 
@@ -94,9 +96,7 @@ class Regions(Forward):
                 code(self.made)
                 for variable in owned:
                     code(f"self.{variable} = {variable}")
-            code()
             self.write_method(self.method, region, owned)
-        code()
 
     def _variables_of(self, region: Region) -> list[str]:
         return [name for name in region.captured() if name in self.layers.held]
@@ -166,19 +166,15 @@ class Taped(Run):
             self._write_forward_function()
             code(f"{into}step(values)", site)
         else:
-            code()
             with code.indent(f"{self._decorator}\ndef infer(values):"):
                 code("outputs = forward(**values)", site)
                 code("return outputs")
-            code()
             code(f"{into}infer(values)")
 
     def _write_forward_function(self) -> None:
         code = self.code
-        code()
         with code.indent(f"{self._decorator}\ndef step(values):"):
             code("return forward(**values)")
-        code()
 
     def _write_taped_run(self) -> None:
         """Forward under a tape, and backward, outside any graph."""
@@ -200,13 +196,11 @@ class Taped(Run):
         second = kind in ("second_backward", "per_output")
         results = list(dict.fromkeys([self.result, "loss", "gradients"]))
         results += ["again"] if kind in AGAIN else []
-        code()
         code("# A constant cotangent would let the optimizer make one of forward and rerun.")
         head = "cotangent, cotangent2" if second else "cotangent"
         with code.indent(f"{self._decorator}\ndef step(values, {head}):"):
             self._write_gradients()
             code(f"return {', '.join(results)}")
-        code()
         ones = [self._one(case.loss)]
         ones += [self._one(case.then or case.loss)] if second else []
         call = f"{', '.join(results)} = step(values, {', '.join(ones)})"
@@ -272,8 +266,10 @@ class Taped(Run):
         with code.indent(f"with tf.GradientTape() as {tape}:"):
             self._write_watch(tape)
             self._write_order(order - 1, cotangent)
-            before = "gradients" if order == 2 else "again"
-            code(f"total = tf.add_n([tf.reduce_sum(g) for g in {before}.values()])")
+            before, given = "gradients" if order == 2 else "again", self.given(order - 1)
+            made = f"tf.reduce_sum(gradient) for gradient in {before}.values(){given}"
+            zero = self.constant(order - 1)
+            code("total = tf.constant(0.0)" if zero else f"total = tf.add_n([{made}])")
         code(f"again = {tape}.gradient(total, sources)")
 
     def _write_taped(self, tape: str) -> None:
@@ -316,7 +312,10 @@ class Taped(Run):
             every, variable = "for name, variable in trained.items():", "variable"
         else:
             every, variable = f"for name in {listed(trained)}:", "values[name]"
-        with self.code.indent(every):
+        assert self.case.loss is not None
+        unused = not set(trained) <= reached(self.case, self.case.loss)
+        given = self.code.indent("if gradients[name] is not None:") if unused else nullcontext()
+        with self.code.indent(every), given:
             self.code(f"{variable}.assign_sub({rate} * {gradient})")
 
     def _write_return(self) -> None:

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch._C import _functorch as functorch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -70,17 +72,18 @@ class Dispatched(TorchDispatchMode):
         self.seen[site, phase, self.trace.begun[site, phase]].append(func)
 
     def statements(self) -> Counter[tuple[Site, Phase]]:
-        """Executions of each statement: those that dispatched all operations that its first forward
-        execution did, casts aside."""
+        """Executions of each statement: those that dispatched all operations that a forward execution
+        did, casts aside. A flag may have each of those do something else."""
         counts: Counter[tuple[Site, Phase]] = Counter()
         for (site, phase), begun in self.trace.begun.items():
-            whole = self.seen.get((site, "forward", 1), [])
-            if not whole:  # nothing reaches a kernel: the line itself is all there is
+            runs = range(1, self.trace.begun[site, "forward"] + 1)
+            whole = [_without_casts(self.seen.get((site, "forward", n), [])) for n in runs]
+            if not any(whole):  # nothing reaches a kernel: the line itself is all there is
                 counts[site, phase] = self.trace.completed[site, phase]
                 continue
             for number in range(1, begun + 1):
-                again = self.seen.get((site, phase, number), [])
-                counts[site, phase] += _without_casts(again) == _without_casts(whole)
+                again = _without_casts(self.seen.get((site, phase, number), []))
+                counts[site, phase] += bool(again) and again in whole
         return counts
 
 
@@ -137,6 +140,9 @@ class Observer(Base):
     def leaf(self, value: Any) -> Leaf | None:
         if not isinstance(value, torch.Tensor):
             return None
+        if functorch.is_gradtrackingtensor(value):  # inside a transform
+            with temporarily_clear_interpreter_stack():
+                return self.leaf(functorch.get_unwrapped(value))
         dtype = str(value.dtype).removeprefix("torch.")
         value = value.detach()
         if value.dtype == torch.bfloat16:

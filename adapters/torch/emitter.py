@@ -184,7 +184,6 @@ class Checkpoint(Calling):
             self.policies.write_helpers()
         if self.variant.name == "contexts":
             self.code(CONTEXTS)
-            self.code("\n")
 
     def policy(self, region: Region) -> str:
         return super().policy(region) if self.policies is None else self.policies.policy(region)

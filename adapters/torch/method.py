@@ -54,7 +54,6 @@ class Methods(Networks):
                     code(f"self.{held} = {held}")
                 for statement in done:
                     layers.write_layer(statement)
-            code()
             inputs = ", ".join(["self", *(value.name for value in case.inputs)])
             own = {held: f"self.{held}" for held in attributes}
             with code.indent(f"def forward({inputs}):"), self.body.spelling(own):
@@ -62,9 +61,7 @@ class Methods(Networks):
                     self.body.write_nodes(case.program, "")
                 self.body.write_return(case.outputs)
             for region in case.regions():
-                code()
                 local = leaves(region.takes) + leaves(region.kwargs)
                 kept = [held for held in attributes if held not in local]
                 self.write_method(function(region.name), region, kept)
-        code("\n")
         self.write_maker(path, name)

@@ -95,15 +95,12 @@ class Policies:
         chosen = [region for region in regions if not _is_listed(region, known)]
         if chosen:
             self.code(KEEP_CALLS)
-            self.code("\n")
         called_often = {node.region for node in walk(self.case.program) if isinstance(node, Again)}
         if self.eager:
             chosen = [r for r in regions if r in chosen or r.name in called_often]
         self._named = {region.name for region in chosen}
         for region in chosen:  # in a compiled function they could not be made
             self.code(f"{function(region.name)}_contexts = {_contexts(region, known)}")
-        if chosen:
-            self.code("\n")
 
     def policy(self, region: Region) -> str:
         """The expression of a region's contexts."""

@@ -46,10 +46,8 @@ class Wrapped(Forward):
                             self.code(f"self.{name} = {name}")
                     for inner in within:
                         self.code(f"self.{function(inner.name)} = {self._made(inner)}")
-                self.code()
             held = [*given, *(function(inner.name) for inner in within)]
             self.write_method("forward", region, held)
-        self.code("\n")
 
     def _class(self, region: Region) -> str:
         name = class_name(region.name)

@@ -1,7 +1,5 @@
 """The command line: `conformance`. Each command is a module of this package."""
 
-from __future__ import annotations
-
 
 def main() -> None:
     """The console script. Imports late: worker processes import this module too."""

@@ -1,7 +1,5 @@
 """The application: its commands, and what becomes of an error."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """`conformance list`, `show`, `emit`, `schema`: looking without running."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """`conformance compare`: results beside each other, of variants and of runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -119,14 +117,12 @@ def _reading(word: str) -> Iterator[Results]:
 
 
 def _print(what: object) -> None:
-    """Print lines; anything else as JSON."""
     parts = what if isinstance(what, Iterator) else [msgspec.json.encode(what)]
     for part in parts:
         typer.echo(part)
 
 
 def _is_variant(word: str) -> bool:
-    """Whether a word names a variant, and not results."""
     return word.count("/") == 1 and not word.endswith((".db", "/")) and not Path(word).exists()
 
 

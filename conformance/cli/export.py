@@ -1,7 +1,5 @@
 """`conformance export`: results as JSON lines or CSV, for other tools."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Sequence
@@ -18,6 +16,7 @@ from conformance.judge.outcomes import of_verdict
 from conformance.model.result import Result, Results
 from conformance.model.verdict import KnownNote
 from conformance.paths import find_paths
+from conformance.store import numbers_of
 from conformance.writing import write_text
 
 Cell = str | int | float | None
@@ -123,8 +122,4 @@ def _numbers(result: Result) -> Iterator[tuple[Cell, ...]]:
     seen = result.observation
     runs = {} if seen is None else {"plain": seen.plain, "recomputed": seen.recomputed}
     for name, run in runs.items():
-        for e in run.executions or ():
-            yield name, "executions", e.region, e.statement, e.phase, e.count
-        for number, value in (("retained bytes", run.retained), ("peak bytes", run.peak)):
-            if value is not None:
-                yield name, number, "", "", "", value
+        yield from ((name, *row) for row in numbers_of(run) if not row[0].startswith("random"))

@@ -28,7 +28,7 @@ from conformance.fuzz.found import write
 from conformance.paths import Paths, find_paths
 from conformance.run.interrupts import Interrupts, Stopped
 from conformance.run.runner import Runner
-from conformance.run.selection import Limits, select
+from conformance.run.selection import select
 
 #: How many causes of known deviations are named.
 _CAUSES = 5
@@ -59,7 +59,7 @@ def fuzz(
     """
     paths = find_paths(cases, adapters_folder, reports)
     described = describe(implementation, option, always) if implementation else None
-    limits = Limits(seconds=time_limit)
+    limits = {"time_limit": time_limit}
     (chosen,) = select([adapter], variant, paths, described, limits=limits).chosen
     variants = chosen.variants if variant else chosen.variants[:1]
     console = Console(highlight=False, stderr=True)

@@ -1,7 +1,5 @@
 """Options that several commands share, and how the shell completes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -82,7 +80,6 @@ def case_named(name: str, folder: Path) -> Case:
 
 
 def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
-    """The adapters of those names, or all where none is named."""
     if names:
         return tuple(find_adapter(name, folder) for name in names)
     return all_adapters(folder)
@@ -103,7 +100,6 @@ def in_report_order(runs: Iterable[Results], folder: Path) -> list[Results]:
 
 
 def titles_of_variants(folder: Path) -> dict[str, str]:
-    """What the variants of all adapters in a folder are, by their full ids."""
     return {v.id: v.model.title for adapter in all_adapters(folder) for v in adapter.variants}
 
 
@@ -115,14 +111,8 @@ def seconds_of_variants(folder: Path) -> dict[str, tuple[str, float]]:
     return {variant: seconds for of_adapter in found for variant, seconds in of_adapter.items()}
 
 
-def reproducers_of(runs: Iterable[Results], folder: Path) -> dict[tuple[str, str], str]:
-    """The programs that show the causes of known deviations in results, by adapter and cause."""
-    adapters = {adapter.name: adapter for adapter in all_adapters(folder)}
-    texts: dict[tuple[str, str], str] = {}
-    for run in (run for run in runs if run.header.adapter in adapters):
-        verdicts = (verdict for result in run.results for verdict in result.verdicts)
-        for cause in {verdict.known.cause for verdict in verdicts if verdict.known}:
-            file = adapters[run.header.adapter].reproducer(cause)
-            if file is not None:
-                texts[run.header.adapter, cause] = file.read_text("utf-8")
-    return texts
+def reproducers_of(folder: Path) -> dict[tuple[str, str], str]:
+    """The programs that show the causes of known deviations, by adapter and cause."""
+    adapters = {adapter.name: adapter.folder / "reproducers" for adapter in all_adapters(folder)}
+    files = ((name, file) for name, folder in adapters.items() for file in folder.glob("*.py"))
+    return {(name, file.stem): file.read_text("utf-8") for name, file in files}

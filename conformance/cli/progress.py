@@ -1,7 +1,5 @@
 """How far a run is: a bar on a terminal, a line now and then elsewhere."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -60,7 +58,6 @@ class Progress:
         return status if config.get_verbosity() > 0 or not status else (status[0], "", "")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Without xdist: what will run."""
         self.total = self.total or len(session.items)
 
     @pytest.hookimpl(optionalhook=True)
@@ -77,7 +74,6 @@ class Progress:
             return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a pair when it ends."""
         self.unexpected += report.failed
         if report.when != "teardown":
             return

@@ -1,7 +1,5 @@
 """`conformance report`: the report of one or several adapters' results."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +41,7 @@ def report(
         compare_results(runs, known),
         options.titles_of_variants(paths.adapters),
         options.seconds_of_variants(paths.adapters),
-        options.reproducers_of(runs, paths.adapters),
+        options.reproducers_of(paths.adapters),
     )
     index = write_report(made, output or paths.reports, paths.reports)
     typer.echo(f"report: {index}")

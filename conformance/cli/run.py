@@ -1,7 +1,5 @@
 """`conformance run`: the cases on an adapter, as a pytest session with its own face."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Mapping
@@ -55,7 +53,6 @@ _CODES: Mapping[int, Exit] = {
 
 
 def run(context: typer.Context) -> None:
-    """Run a session with the options on the command line, and exit with its status."""
     for name in (word.partition("=")[0] for word in context.args):
         if name in REMOVED:
             raise ConformanceError(f"the option {name} is gone; instead: {REMOVED[name]}")

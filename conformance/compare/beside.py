@@ -1,7 +1,5 @@
 """The same rows beside each other: a case on two variants, or a case on a variant in several runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -90,7 +88,6 @@ class SideBySide:
     versions: tuple[Measured, ...] = ()
 
     def changed(self, change: str) -> tuple[Row, ...]:
-        """The rows with this `change`."""
         return tuple(row for row in self.rows if row.change == change)
 
 
@@ -160,7 +157,6 @@ def run_by_run(runs: Mapping[str, Iterable[Results]]) -> SideBySide:
 
 
 def _seen(run: Results) -> dict[str, _Seen]:
-    """What is kept of results, by case and variant."""
     return {f"{r.case} on {r.variant}": (side_of(r), _numbers(r)) for r in run.results}
 
 

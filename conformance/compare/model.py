@@ -1,7 +1,5 @@
 """What a comparison across variants and frameworks finds, as values."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -85,12 +83,10 @@ class Comparison:
 
     @property
     def disagreements(self) -> tuple[tuple[CrossVerdict, Disagreement], ...]:
-        """Every disagreement with the verdict it stands in."""
         return tuple((v, d) for v in self.verdicts for d in v.disagreements)
 
     @property
     def unexpected(self) -> tuple[CrossVerdict, ...]:
-        """The verdicts with a new disagreement."""
         return tuple(v for v in self.verdicts if v.new)
 
     @property

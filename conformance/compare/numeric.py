@@ -1,7 +1,5 @@
 """Values that variants are compared on: which are equal, and how they differ in words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -103,7 +101,6 @@ def largest_difference(a: Value, b: Value) -> float | None:
 
 
 def summary(value: Value) -> str:
-    """A value in a few words: shape and first elements."""
     if isinstance(value, Missing):
         return "missing"
     if isinstance(value, Unasked):

@@ -4,8 +4,6 @@ They are compared on values, executions and retained memory, with the reference'
 them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -97,7 +95,6 @@ class _Compared:
 
     @property
     def observed(self) -> dict[str, Observation]:
-        """What was observed of those that are present."""
         return {v: r.observation for v, r in self.present.items() if r.observation is not None}
 
     def among(self, variants: Collection[str], absent: Mapping[str, str]) -> Self:
@@ -149,7 +146,6 @@ class _Compared:
     def told(
         self, subject: str, status: Agreement, message: str, groups: tuple[Group, ...] = ()
     ) -> CrossVerdict:
-        """A verdict without disagreements."""
         found = self.case, self.check, subject, status, message, groups
         return CrossVerdict(*found, absent=self.absent)
 
@@ -179,9 +175,6 @@ def _listed(names: tuple[str, ...]) -> str:
     """A list of names in words: `a, b and c`; the expectation gets an article."""
     *first, last = [f"the {name}" if name == EXPECTATION else name for name in names]
     return f"{', '.join(first)} and {last}" if first else last
-
-
-# -- outputs, losses, gradients, parameters --------------------------------------------------------
 
 
 def _numbers(
@@ -256,16 +249,18 @@ def _drew_the_same(compared: _Compared, tolerance: Tolerance) -> Iterator[tuple[
         yield from (group for group in partition(own, agree) if len(group) > 1)
 
 
-# -- executions ------------------------------------------------------------------------------------
-
-
 def _executions(
     case: str, results: Mapping[str, Result], disciplines: Mapping[str, str]
 ) -> Iterator[CrossVerdict]:
     """Verdicts on every region: its forward runs over all variants, and its reruns among variants of
     one discipline for which the reference expects the same. What a variant declares of itself
     (`residuals`) may make another count right for it than for its neighbours."""
-    compared = _Compared.of(case, "executions", results, _uncounted)
+
+    def why(result: Result) -> str:
+        seen = result.observation
+        return "" if seen and seen.recomputed.executions is not None else "not observed"
+
+    compared = _Compared.of(case, "executions", results, why)
     for region in dict.fromkeys(n for r in compared.present.values() for n in _regions(r)):
         yield from _counts(compared, f"forward runs of region {region}", region, "forward")
         alike: dict[str, dict[tuple[int, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -328,11 +323,6 @@ def _counts(compared: _Compared, subject: str, region: str, phase: Phase) -> Ite
     )
 
 
-def _uncounted(result: Result) -> str:
-    counted = result.observation and result.observation.recomputed.executions is not None
-    return "" if counted else "not observed"
-
-
 def _regions(result: Result) -> Iterator[str]:
     if result.expected is not None:
         yield from (region for region, _, _ in result.expected.executions if region)
@@ -342,9 +332,6 @@ def _regions(result: Result) -> Iterator[str]:
 
 def _allowed(result: Result, region: str, phase: Phase) -> Allowed | None:
     return None if result.expected is None else result.expected.executions.get((region, "", phase))
-
-
-# -- retained memory -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -359,7 +346,6 @@ class Drop:
 
     @property
     def range(self) -> str:
-        """What should have been freed, in words."""
         to = "" if self.least == self.most else f" to {self.most:.2f}"
         return f"{self.least:.2f}{to} activations"
 

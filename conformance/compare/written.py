@@ -1,7 +1,5 @@
 """Comparisons as text: for a terminal, or as Markdown."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -75,7 +73,6 @@ def lines(
 
 
 def summary(found: SideBySide) -> str:
-    """How much differs, in a sentence."""
     differ = sum(len(row.where) for row in found.rows)
     parts = [f"{counted(differ, 'case')} differ"]
     if found.of_runs:

@@ -6,8 +6,6 @@ A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a function
 `known.yaml`, and `reproducers` with a program for each cause of a known deviation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -58,23 +56,25 @@ REGION_RESIDUALS: Mapping[str, str] = {
 class Strict(BaseModel):
     """A model that takes no unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Refusal(Strict):
     """A capability that the variant refuses, with the error that says so; the case is run to see it."""
 
-    raises: str = Field(description="The exception's type.")
-    match: str = Field(description="A part of its message.")
+    raises: str
+    """The exception's type."""
+    match: str
+    """A part of its message."""
 
 
 class Only(Strict):
     """The cases that a variant is run on, where all of them would take too long."""
 
-    cases: list[str] = Field(
-        description="Case ids; `*` and `?` stand for any text, and `!` before one takes them out again."
-    )
-    why: str = Field(description="What all of them would cost.")
+    cases: list[str]
+    """Case ids; `*` and `?` stand for any text, and `!` before one takes them out again."""
+    why: str
+    """What all of them would cost."""
 
     def leaves_out(self, case: str) -> bool:
         """Whether a case is left out. The last pattern that matches its id decides; brackets in a
@@ -89,46 +89,36 @@ class Only(Strict):
 class VariantModel(Strict):
     """One way in which a framework offers recompute."""
 
-    title: str = Field(description="How a user of the framework would name it.")
+    title: str
+    """How a user of the framework would name it."""
     discipline: Discipline
-    exact: bool = Field(True, description="Whether plain and recomputed agree bit for bit.")
-    exact_gradients: bool = Field(
-        True,
-        description="Whether gradients agree bit for bit too, where `exact`; not where contributions "
-        "to one gradient are added up in another order, those inside a region first.",
-    )
-    accuracy: dict[str, Annotated[float, Field(gt=0, le=1e-2)]] = Field(
-        {},
-        description="Operations whose float32 kernels are less accurate than rounding, and the "
-        "greatest absolute error measured; widens the tolerance against the reference and against "
-        "other frameworks, never that between plain and recomputed.",
-    )
-    lacks: dict[str, str] = Field({}, description="Capabilities it cannot express, and why.")
-    refuses: dict[str, Refusal] = Field({}, description="Capabilities it refuses aloud.")
-    only: Only | None = Field(
-        None, description="The only cases that it is run on (`cases`), and `why`."
-    )
-    renew_after: int = Field(
-        0,
-        ge=0,
-        description="Programs after which the variant's worker is replaced by a new one, for what "
-        "keeps something of each; 0 for never.",
-    )
-    renew_after_error: bool = Field(
-        False,
-        description="Whether the worker is replaced after a program that raised an error, too, for what "
-        "such a program leaves behind broken.",
-    )
-    own_process: bool = Field(
-        False,
-        description="Whether the variant has a worker process to itself, for what its programs leave "
-        "behind in theirs.",
-    )
-    environment: dict[str, str] = Field(
-        {},
-        description="Set before the first import, over the adapter's; other variants with the same "
-        "environment share a worker process.",
-    )
+    exact: bool = True
+    """Whether plain and recomputed agree bit for bit."""
+    exact_gradients: bool = True
+    """Whether gradients agree bit for bit too, where `exact`; not where contributions to one
+    gradient are added up in another order, those inside a region first."""
+    accuracy: dict[str, Annotated[float, Field(gt=0, le=1e-2)]] = {}
+    """Operations whose float32 kernels are less accurate than rounding, and the greatest absolute
+    error measured; widens the tolerance against the reference and against other frameworks, never
+    that between plain and recomputed."""
+    lacks: dict[str, str] = {}
+    """Capabilities it cannot express, and why."""
+    refuses: dict[str, Refusal] = {}
+    """Capabilities it refuses aloud."""
+    only: Only | None = None
+    """The only cases that it is run on (`cases`), and `why`."""
+    renew_after: int = Field(0, ge=0)
+    """Programs after which the variant's worker is replaced by a new one, for what keeps something
+    of each; 0 for never."""
+    renew_after_error: bool = False
+    """Whether the worker is replaced after a program that raised an error, too, for what such a
+    program leaves behind broken."""
+    own_process: bool = False
+    """Whether the variant has a worker process to itself, for what its programs leave behind in
+    theirs."""
+    environment: dict[str, str] = {}
+    """Set before the first import, over the adapter's; other variants with the same environment
+    share a worker process."""
     residuals: dict[str, str] = Field(
         {},
         description="For an operation, what its gradient keeps here, where that is not the registry's "
@@ -139,22 +129,18 @@ class VariantModel(Strict):
     )
 
     def says(self, word: str) -> bool:
-        """Whether the variant declares a word of `REGION_RESIDUALS`."""
         return word in self.residuals.get("region", "").split()
 
 
 class Keyword(Strict):
     """What a keyword of the framework's own means where an implementation has it in its signature."""
 
-    options: list[str] = Field([], description="The options of a case that it passes on.")
-    always: bool | None = Field(
-        None, description="The value that every call is given, where it passes on none."
-    )
-    known: list[str] = Field(
-        [],
-        description="The variants that it belongs to (`torch/selective`): the implementation is built "
-        "on these.",
-    )
+    options: list[str] = []
+    """The options of a case that it passes on."""
+    always: bool | None = None
+    """The value that every call is given, where it passes on none."""
+    known: list[str] = []
+    """The variants that it belongs to (`torch/selective`): the implementation is built on these."""
 
 
 class AdapterModel(Strict):
@@ -162,34 +148,28 @@ class AdapterModel(Strict):
 
     name: str
     title: str
-    packages: list[str] = Field(description="Distributions whose versions a run records.")
-    place: int = Field(
-        50,
-        description="Where reports list it: the least first, equal ones by name, the reference last.",
-    )
-    builds_on: list[str] = Field(
-        [],
-        description="Adapters that modules of this one import from (`from ..torch import storages`); "
-        "each lies beside it, or is shipped.",
-    )
-    environment: dict[str, str] = Field({}, description="Set before the first import.")
-    beside: list[str] = Field(
-        [],
-        description="Files of the folder put next to every emitted program, and modules of the suite by "
-        "their names (`conformance.oracle.tape`, which becomes `tape.py`).",
-    )
-    time_limit: float = Field(120.0, description="Seconds for one case on one variant.")
-    memory_limit: float = Field(12.0, description="GiB that the worker may allocate.")
+    packages: list[str]
+    """Distributions whose versions a run records."""
+    place: int = 50
+    """Where reports list it: the least first, equal ones by name, the reference last."""
+    builds_on: list[str] = []
+    """Adapters that modules of this one import from (`from ..torch import storages`); each lies
+    beside it, or is shipped."""
+    environment: dict[str, str] = {}
+    """Set before the first import."""
+    beside: list[str] = []
+    """Files of the folder put next to every emitted program, and modules of the suite by their
+    names (`conformance.oracle.tape`, which becomes `tape.py`)."""
+    time_limit: float = 120.0
+    """Seconds for one case on one variant."""
+    memory_limit: float = 12.0
+    """GiB that the worker may allocate."""
     variants: dict[str, VariantModel]
-    implementations: dict[Style, dict[str, VariantModel]] = Field(
-        {},
-        description="Where `--implementation` is taken: for each style in which a function can be given "
-        "regions, the variants that such programs have.",
-    )
-    keywords: dict[str, Keyword] = Field(
-        {},
-        description="The framework's own keywords that such a function may have in its signature.",
-    )
+    implementations: dict[Style, dict[str, VariantModel]] = {}
+    """Where `--implementation` is taken: for each style in which a function can be given regions,
+    the variants that such programs have."""
+    keywords: dict[str, Keyword] = {}
+    """The framework's own keywords that such a function may have in its signature."""
 
 
 @dataclass(frozen=True)

@@ -49,47 +49,46 @@ _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*
 class ImplementationModel(adapters.Strict):
     """The file that describes an implementation. All but `function` may be left out."""
 
-    function: str = Field(description="`package.module:function`, as Python imports it.")
-    name: str = Field(
-        "", description="What results and the report call it; made from `function` if left out."
-    )
+    function: str
+    """`package.module:function`, as Python imports it."""
+    name: str = ""
+    """What results and the report call it; made from `function` if left out."""
     title: str = ""
-    style: Style | None = Field(
-        None, description="How it is given regions; the adapter's first style if left out."
-    )
-    variants: list[str] = Field(
-        [], description="Only these of the variants that the adapter has for the style."
-    )
+    style: Style | None = None
+    """How it is given regions; the adapter's first style if left out."""
+    variants: list[str] = Field([])
+    """Only these of the variants that the adapter has for the style."""
     options: dict[str, str] = Field(
         {},
         description="The function's keyword for each option of a case that it accepts: "
         + ", ".join(f"`{name}`" for name in OPTIONS)
         + "; beside these, what the adapter's `keywords` name.",
     )
-    always: dict[str, Any] = Field(
-        {}, description="Keywords that every call is given, with plain values."
-    )
-    discipline: Discipline | None = Field(
-        None, description="How much runs again; the adapter's if left out."
-    )
-    exact: bool | None = Field(None, description="As in `adapter.yaml`.")
-    exact_gradients: bool | None = Field(None, description="As in `adapter.yaml`.")
-    residuals: dict[str, str] | None = Field(None, description="As in `adapter.yaml`.")
-    lacks: dict[str, str] = Field({}, description="Capabilities it has not, and why.")
-    refuses: dict[str, Refusal] = Field({}, description="What it refuses aloud.")
-    offers: list[str] = Field(
-        [], description="Capabilities that the adapter takes it not to have, and it has."
-    )
-    only: Only | None = Field(None, description="As in `adapter.yaml`.")
-    known: list[str] = Field(
-        [],
-        description="Variants that it is built on (`torch/non-reentrant`): their known deviations are "
-        "its own, too, and may be gone.",
-    )
-    packages: list[str] = Field([], description="Distributions whose versions are noted.")
-    path: list[str] = Field(
-        ["."], description="Folders that Python looks for the function in, relative to the file."
-    )
+    always: dict[str, Any] = Field({})
+    """Keywords that every call is given, with plain values."""
+    discipline: Discipline | None = None
+    """How much runs again; the adapter's if left out."""
+    exact: bool | None = None
+    """As in `adapter.yaml`."""
+    exact_gradients: bool | None = None
+    """As in `adapter.yaml`."""
+    residuals: dict[str, str] | None = None
+    """As in `adapter.yaml`."""
+    lacks: dict[str, str] = Field({})
+    """Capabilities it has not, and why."""
+    refuses: dict[str, Refusal] = Field({})
+    """What it refuses aloud."""
+    offers: list[str] = Field([])
+    """Capabilities that the adapter takes it not to have, and it has."""
+    only: Only | None = None
+    """As in `adapter.yaml`."""
+    known: list[str] = Field([])
+    """Variants that it is built on (`torch/non-reentrant`): their known deviations are its own,
+    too, and may be gone."""
+    packages: list[str] = Field([])
+    """Distributions whose versions are noted."""
+    path: list[str] = Field(["."])
+    """Folders that Python looks for the function in, relative to the file."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,6 @@ class Described:
 
     @property
     def where(self) -> str:
-        """Where it was described, for messages."""
         return self.file or "--implementation"
 
     @property
@@ -270,7 +268,6 @@ def adapt(adapter: Adapter, described: Described) -> Adapter:
 
 
 def _variant(variant: adapters.VariantModel, model: ImplementationModel) -> adapters.VariantModel:
-    """A variant of the adapter, updated with the implementation's description."""
     lacks = {
         capability: f"no keyword of the function is named for the option {option}"
         for option, capability in OPTIONS.items()

@@ -3,8 +3,6 @@
 Separate from `conformance.drivers.adapter`, so that workers, which start often, import less.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

@@ -3,14 +3,13 @@
 That is how PyTorch and Paddle do: `loss.backward()`, then `.grad`, and an optimizer of the parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from conformance.emit.code import BACKWARD
 from conformance.emit.expressions import listed
 from conformance.emit.running import Run
-from conformance.model.case import Array
+from conformance.emit.usual import HELPERS
+from conformance.model.case import Array, Loss
 
 #: The calls of `functions`, by operation.
 CALLS = {
@@ -18,45 +17,6 @@ CALLS = {
     "asking_sin": "AskingSin.apply({x})",
     "slope_of_sin": "slope_of_sin({x})",
     "accumulate_sin": "accumulate_sin({x}, {total})",
-}
-_FUNCTIONS = {
-    "custom_sin": """
-    class CustomSin({base}):
-        @staticmethod
-        def forward(ctx, x, reads):
-            ctx.save_for_backward(x)
-            ctx.reads = reads
-            return {module}.sin(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            for _ in range(ctx.reads):
-                (x,) = ctx.{saved}
-            return {gradients}
-    """,
-    "asking_sin": """
-    class AskingSin({base}):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return {module}.sin(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.{saved}
-            return {asking}
-    """,
-    "slope_of_sin": """
-    def slope_of_sin(x):
-        (slope,) = {grad}({module}.sin(x).sum(), x, create_graph=True)
-        return slope
-    """,
-    "accumulate_sin": """
-    def accumulate_sin(x, total):
-        with {module}.no_grad():
-            total.add_(x.sum(0))
-        return {module}.sin(x)
-    """,
 }
 
 
@@ -68,7 +28,7 @@ def functions(**words: str) -> dict[str, str]:
     `gradients` and `asking` are what backward returns of a function that has a second argument, and of
     one that gives a gradient only if one is asked for; `x`, `g` and the context `ctx` are there.
     """
-    return {op: text.format(**words) for op, text in _FUNCTIONS.items()}
+    return {op: text.format(**words) for op, text in HELPERS["of_tapes"].items()}
 
 
 class Accumulating(Run):
@@ -107,7 +67,12 @@ class Accumulating(Run):
 
     def write_backward_before(self) -> None:
         self.write_forward_pass()
-        self.code("loss.backward()", BACKWARD)
+        self.write_start("loss.backward()", self.case.loss)
+
+    def write_start(self, call: str, loss: Loss | None) -> None:
+        """A call that starts a backward pass. It raises where the loss requires no gradient."""
+        if self.depends(loss):
+            self.code(call, BACKWARD)
 
     def write_inference(self) -> None:
         self.write_before()
@@ -126,16 +91,18 @@ class Accumulating(Run):
         if kind in ("second_order", "third_order"):
             self._write_orders()
         elif kind in ("second_backward", "per_output"):
-            code("loss.backward(retain_graph=True)", BACKWARD)
+            self.write_start("loss.backward(retain_graph=True)", self.case.loss)
             self.write_taken()
             self.values.write_clearing(self.clearing)
             then = "loss" if kind == "second_backward" else self.loss(self.case.then)
-            code(f"{then}.backward()", BACKWARD)
+            self.write_start(f"{then}.backward()", self.case.then or self.case.loss)
             code(f"again = {self.values.gradients()}")
-        elif kind == "part":
+        elif kind == "part" and self.depends(self.case.loss):
             self.write_part()
         else:
-            self.write_backward("loss.backward")
+            if self.depends(self.case.loss):
+                self.write_backward("loss.backward")
+            code.wrote("start")
             code(f"gradients = {self.values.gradients()}")
         if kind not in ("backward", "part"):
             results.append('"again": again')
@@ -147,16 +114,21 @@ class Accumulating(Run):
         names = ("first", "second", "third")[: self.case.procedure.order]
         if not single:
             code(f"wanted = {self.values.items(wrt)}")
-        for of, name in zip(("loss", *names), names, strict=False):
-            first, total = of == "loss", of
-            option = "allow_unused=True" if name == names[-1] else "create_graph=True"
-            if not first and single:
-                total = f"{of}.sum()"
-            elif not first:
-                total = "total"
-                code(f"total = sum(gradient.sum() for gradient in {of})")
+        for order, (of, name) in enumerate(zip(("loss", *names), names, strict=False), 1):
+            first, total, last = order == 1, of, name == names[-1]
+            options = [] if last else ["create_graph=True"]
+            options += ["allow_unused=True"] if last or self.given(order) else []
             made, at = (f"({name},)", self.values.value(wrt[0])) if single else (name, "wanted")
-            code(f"{made} = {self.grad}({total}, {at}, {option})", BACKWARD if first else None)
+            if self.constant(order):
+                code(f"{made} = [None] * {len(wrt)}")
+            else:
+                if not first and single:
+                    total = f"{of}.sum()"
+                elif not first:
+                    total, given = "total", self.given(order - 1)
+                    code(f"total = sum(gradient.sum() for gradient in {of}{given})")
+                call = f"{self.grad}({', '.join([total, at, *options])})"
+                code(f"{made} = {call}", BACKWARD if first else None)
             gradients = f'{{"{wrt[0]}": {name}}}' if single else f"dict(zip({listed(wrt)}, {name}))"
             if first:
                 code(f"gradients = {gradients}")
@@ -166,17 +138,21 @@ class Accumulating(Run):
         code, case = self.code, self.case
         self.write_before()
         trained = self.values.items(p.name for p in case.parameters if p.gradient)
-        made = self.optimizer.format(parameters=trained, rate=case.procedure.learning_rate)
-        code(f"optimizer = {made}")
+        updates = any(p.gradient for p in case.parameters)  # an optimizer of nothing raises
+        if updates:
+            made = self.optimizer.format(parameters=trained, rate=case.procedure.learning_rate)
+            code(f"optimizer = {made}")
         code("losses = []")
         with code.indent(f"for _ in range({case.procedure.steps}):"):
-            code(self.clearing_all)
+            if updates:
+                code(self.clearing_all)
             for given in case.inputs:  # the optimizer has only parameters
                 if isinstance(given, Array) and given.gradient:
                     code(self.clearing.format(tensor=self.values.value(given.name)))
             self.write_forward_pass()
-            code("loss.backward()", BACKWARD)
-            code("optimizer.step()")
+            self.write_start("loss.backward()", case.loss)
+            if updates:
+                code("optimizer.step()")
             code("losses.append(loss.detach())")
         self.write_trained(self.result, self.values.gradients())
 
@@ -195,5 +171,4 @@ class Accumulating(Run):
 
 
 def _read(names: Iterable[str]) -> str:
-    """The arguments of a call, out of `values`."""
     return ", ".join(f'values["{name}"]' for name in names)

@@ -1,7 +1,5 @@
 """The lines of a program that is being written, and what they do."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator

@@ -149,7 +149,6 @@ class Emitter:
         code(f'Source: {in_docstring(case.source)}\n"""\n')
         for line in self._import_lines():
             code(line)
-        code("\n")
         self.body.write_helpers()
         self.recompute.write_helpers()
         self.tensors.write_inputs()
@@ -231,7 +230,6 @@ class Emitter:
                 del self.code.lines[begin:]
             else:
                 self.shared |= {region.name}
-                self.code()
 
 
 def asked(case: Case) -> list[str]:

@@ -1,7 +1,5 @@
 """Parts of cases as Python expressions, alike in every framework."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Writes the forward pass: operations, repetitions, regions and their calls."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -38,11 +36,9 @@ class Body(Part):
         for op, text in self.words.helpers.items():
             if op in first and op in self.words.operations:
                 self.code(text)
-                self.code("\n")
         for op in CALLS:
             if op in first and op not in self.words.operations:
                 self.code(helper(op, self.written, first[op]))
-                self.code("\n")
 
     def write_nodes(self, nodes: Iterable[model.Node], region: str) -> None:
         """The body of a function: `region` is the innermost region's name."""
@@ -217,7 +213,6 @@ class Forward(Part):
             with self.autocast():
                 self.body.write_nodes(self.case.program, "")
             self.body.write_return(self.case.outputs)
-        self.code("\n")
 
     def autocast(self) -> AbstractContextManager[None]:
         """A context in which the lines of the whole pass are written, in the framework's autocast if the
@@ -261,7 +256,6 @@ class Forward(Part):
         with self.code.indent(self.heading(region), site):
             self.write_body(region)
             self.write_returned(region)
-        self.code()
 
     def write_body(self, region: Region) -> None:
         """The lines of a region's function but for its `return`."""
@@ -442,7 +436,6 @@ class Sequences(Forward):
             with self.code.indent(f"def {name}({handed}):", entry):
                 self.body.write_nodes(body, region.name)
                 self.code.leave(handed)
-            self.code()
             entry = None
 
 

@@ -4,8 +4,6 @@
 `values` itself where that is all of them. `Lazy` and `Pullback` are two kinds of such frameworks.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from conformance.emit.code import BACKWARD, FORWARD
@@ -167,12 +165,10 @@ class Lazy(Functional):
     def write_losses(self) -> None:
         code, kind, of = self.code, self.case.procedure.kind, self.of
         alone = self.result == "loss"
-        code()
         with code.indent(f"def loss_of({of}):"):
             code(f"{'return' if alone else 'outputs ='} forward({self.arguments_of_forward()})")
             if not alone:
                 code(f"return {self.loss()}, outputs")
-        code()
         if kind not in HIGHER:
             return
         summed = self.words.reduction.format(x="gradient", kind="sum")
@@ -181,12 +177,10 @@ class Lazy(Functional):
             code(f"(loss, outputs), gradients = {self.value_and_grad}(loss_of)({of})")
             code(f"total = {total.format('gradients')}")
             code("return total, loss, outputs, gradients")
-        code()
         if kind == "third_order":
             with code.indent(f"def second_total_of({of}):"):
                 code(f"(_, *taken), second = {self.value_and_grad}(total_of)({of})")
                 code(f"return {total.format('second')}, *taken")
-            code()
 
 
 class Pullback(Functional):
@@ -258,7 +252,6 @@ class Pullback(Functional):
             code("seen = []")
         if kind in HIGHER:
             code("taken = []")
-        code()
         with code.indent(f"def loss_of({of}):"):
             if self.result == "loss":
                 code(f"return forward({self.arguments_of_forward()})")
@@ -270,7 +263,6 @@ class Pullback(Functional):
                     loss = f"tuple([{loss}, {self.loss(self.case.then)}])"
                 # What follows is backward, for who recomputes there.
                 code(f"return {loss}", after)
-        code()
         if kind not in HIGHER:
             return
         key = '"{}"'.format(*self.case.wrt) if len(self.case.wrt) == 1 else "name"
@@ -282,13 +274,11 @@ class Pullback(Functional):
             code(f"gradients = vjp({self.ones.format(x='loss')})", BACKWARD)
             code("taken.append((loss, gradients))")
             code(f"return {total}")
-        code()
         if kind == "third_order":
             with code.indent(f"def second_total_of({of}):"):
                 self._pulled("total", "total_of")
                 code(f"gradients = vjp({self.ones.format(x='total')})")
                 code(f"return {total}")
-            code()
 
     @property
     def result(self) -> str:

@@ -3,8 +3,6 @@
 A module is what PyTorch calls one, a layer of Paddle's or Keras', or a cell of MindSpore's.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -78,7 +76,6 @@ def module_class(code: Code, name: str, base: str, attributes: Sequence[str]) ->
                 code("super().__init__()")
                 for attribute in attributes:
                     code(f"self.{attribute} = {attribute}")
-            code()
         yield
 
 
@@ -164,4 +161,3 @@ class Networks(Forward):
         held = ", ".join(self.layers.held)
         with self.code.indent(f"def {path}({held}):"):
             self.code(f"return {network}({held})")
-        self.code("\n")

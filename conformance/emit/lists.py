@@ -9,8 +9,6 @@ that the case numbers (`w$i`), they become one `for` over these tensors. Iterati
 names (`p$i`) stay as they are, since each of these names may be read later.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from conformance.model.case import Case, leaves, node_makes, walk
 FEWEST = 3
 #: Procedures whose `run` takes parameters out of lists.
 PROCEDURES = ("backward", "train")
-_NUMBERED = re.compile(r"([A-Za-z_]+)([1-9]\d*)")
+_NUMBERED = re.compile(r"([A-Za-z_]+)([1-9]\d*)$")
 _HELD = re.compile(r"( *)self\.(\w+) = (\w+)")
 #: Function definitions. A closure reads a loop variable when it is called, not when it is defined.
 _LATER = re.compile(r"\blambda\b|\bdef\b")
@@ -61,7 +59,8 @@ def items(case: Case, taken: Collection[str], *, captured: bool) -> dict[str, It
         kept.update(leaves(region.takes), leaves(region.kwargs), region.kwargs)
         kept.update(() if captured else region.captured())
     in_lists: dict[str, Item] = {}
-    for stem, group in groupby(case.parameters, lambda array: _stem(array.name)):
+    stems = {array.name: (_NUMBERED.match(array.name) or ["", ""])[1] for array in case.parameters}
+    for stem, group in groupby(case.parameters, lambda array: stems[array.name]):
         arrays = list(group)
         names = [array.name for array in arrays]
         alike = len({(a.shape, a.dtype, a.gradient, a.fill) for a in arrays}) == 1
@@ -71,11 +70,6 @@ def items(case: Case, taken: Collection[str], *, captured: bool) -> dict[str, It
         if len(arrays) >= FEWEST and alike and in_order and free:
             in_lists |= {n: Item(name, place, len(names)) for place, n in enumerate(names)}
     return in_lists
-
-
-def _stem(name: str) -> str:
-    numbered = _NUMBERED.fullmatch(name)
-    return numbered[1] if numbered else ""
 
 
 def arguments(names: Iterable[str], held: Mapping[str, Item]) -> list[str]:

@@ -1,7 +1,5 @@
 """What the parts of an emitter have in common, and the framework's own words that they write with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,8 +1,6 @@
 """From what an emitter has written to programs: formatted by ruff, with their source maps, and as files,
 `<reports>/programs/<adapter>/<variant>/<family>/<name>.py`."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

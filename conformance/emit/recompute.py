@@ -1,7 +1,5 @@
 """How a region is recomputed: its callable, the options, and a user's own in the framework's place."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 from conformance.drivers.adapter import Implementation

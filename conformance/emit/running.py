@@ -1,9 +1,8 @@
 """Writes `run`: the case's procedure around the forward pass, and what it returns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.expressions import listed
@@ -13,6 +12,7 @@ from conformance.errors import NotOfferedError
 from conformance.language.operations import NOTED
 from conformance.model.case import Generator, Literal, Loss, Ref, Tree
 from conformance.model.program import Site
+from conformance.oracle.reached import missing, reached
 
 
 class Run(Part):
@@ -33,7 +33,6 @@ class Run(Part):
                 self.write_training()
             else:
                 self.write_gradients()
-        self.code("\n")
 
     def write_beginning(self) -> None:
         """Write what `run` does first, whatever its procedure: seed, and make the inputs."""
@@ -186,6 +185,23 @@ class Run(Part):
         assert chosen is not None
         places = _places(self.case.outputs, outputs)
         return next(place for name, place in places if name == chosen.name)
+
+    def depends(self, loss: Loss | None) -> bool:
+        """Whether a loss depends on a tensor that requires a gradient."""
+        return loss is not None and bool(reached(self.case, loss))
+
+    @cached_property
+    def _missing(self) -> tuple[frozenset[str], ...]:
+        return missing(self.case)
+
+    def given(self, order: int) -> str:
+        """The end of a comprehension over the gradients of an order: it leaves out those that are
+        `None`, where some are."""
+        return " if gradient is not None" if self._missing[order - 1] else ""
+
+    def constant(self, order: int) -> bool:
+        """Whether there is no gradient of an order: what is differentiated for it is constant."""
+        return len(self._missing[order - 1]) == len(self.case.wrt)
 
     @property
     def result(self) -> str:

@@ -13,99 +13,20 @@ defines from others, with the framework's own `sin`, `cos`, `sum`, …; an adapt
 form of its own (`jax.lax.cond`) writes the operation itself, which takes precedence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
+
+import msgspec
 
 from conformance.emit.part import Call, Writer
 from conformance.model.case import Option, Statement
 
-#: The functions of `CALLS`, as format strings over operations.
-_TEXTS: Mapping[str, str] = {
-    # A side effect: it appends to a global list whenever it runs.
-    "noted_sin": """
-    noted = []
-
-
-    def noted_sin(x):
-        noted.append("sin")
-        return {sin}
-    """,
-    "loop_sin": """
-    def loop_sin(x, times):
-        for _ in range(times):
-            x = {sin}
-        return x
-    """,
-    # A Python `if` on a tensor's value.
-    "branch_sin": """
-    def branch_sin(x):
-        if {sum} > 0:
-            return {sin}
-        return {cos}
-    """,
-    # It computes something else from its second call on.
-    "unsteady_sin": """
-    calls = []
-
-
-    def unsteady_sin(x):
-        calls.append("sin")
-        if len(calls) > 1:
-            return {then}
-        return {sin}
-    """,
-    # It appends to a list that it is given, and goes by the list's length.
-    "counted_sin": """
-    def counted_sin(x, seen):
-        seen.append(1)
-        return {multiple}
-    """,
-    # It reads a global switch, as a layer reads whether it is in training.
-    "switched_sin": """
-    switch = []
-
-
-    def switched_sin(x):
-        if switch:
-            return {cos}
-        return {sin}
-    """,
-    # It goes by whether it runs in a context; beside it are two such contexts.
-    "doubled_sin": """
-    inside = []
-
-
-    class Doubled:
-        def __enter__(self):
-            inside.append("doubled")
-
-        def __exit__(self, *error):
-            inside.pop()
-
-
-    def contexts():
-        return Doubled(), Doubled()
-
-
-    def doubled_sin(x):
-        if inside:
-            return {doubled}
-        return {sin}
-    """,
-    # It raises when it is called again, that is in the rerun.
-    "raise_in_rerun": """
-    calls = []
-
-
-    def raise_in_rerun(x, flag):
-        calls.append("sin")
-        if flag and len(calls) > 1:
-            raise ValueError("raise_in_rerun")
-        return {sin}
-    """,
-}
+#: Functions that programs define, as format strings: those of `CALLS`, over operations, and others.
+HELPERS = msgspec.yaml.decode(
+    Path(__file__).with_name("helpers.yaml").read_bytes(), type=dict[str, dict[str, str]]
+)
+_TEXTS = HELPERS["of_operations"]
 #: The calls of these functions, as format strings over arguments and options.
 CALLS: Mapping[str, str] = {
     **{op: f"{op}({{x}})" for op in _TEXTS},

@@ -1,7 +1,5 @@
 """Writes `inputs`, what a program starts from, and how `run` reads that out of the dict `values`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from conformance.emit import lists
@@ -55,7 +53,6 @@ class Tensors(Part):
             entry |= {name: f'"{item.name}": {item.name}' for name, item in held.items()}
             entries = [entry.get(name, f"{name!r}: {name}") for name in case.names()]
             code(f"return {{{', '.join(dict.fromkeys(entries))}}}")
-        code("\n")
 
 
 class Values(Part):

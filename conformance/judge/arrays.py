@@ -135,13 +135,19 @@ def is_unexpected(gradient: Array | None, plain: Array | None) -> bool:
     return gradient is not None and plain is None
 
 
-def summary(array: Array | None) -> str:
+def summary(array: Array | None, digits: int = 6) -> str:
     """An array in a few words: its shape and first elements."""
     if array is None:
         return "None"
-    first = ", ".join(f"{element:.6g}" for element in wide(array).reshape(-1)[:HEAD])
+    first = ", ".join(f"{element:.{digits}g}" for element in wide(array).reshape(-1)[:HEAD])
     dots = ", …" if array.size > HEAD else ""
     return f"{array.shape} [{first}{dots}]"
+
+
+def summaries(expected: Array | None, observed: Array | None) -> tuple[str, str]:
+    """Two arrays in a few words, with more digits where they look the same without."""
+    pairs = [(summary(expected, n), summary(observed, n)) for n in range(6, 18)]
+    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
 
 
 def flat(

@@ -175,8 +175,12 @@ class Entry:
     def describes(self, verdict: Verdict) -> bool:
         """Whether the verdict is a deviation whose text (`fail: gradient of x is None, but …`) contains
         one of the entry's."""
+        return verdict.status.deviates and self.tells(verdict)
+
+    def tells(self, verdict: Verdict) -> bool:
+        """Whether the verdict's text contains one of the entry's, whatever its status."""
         text = f"{verdict.status}: {verdict.message}\n{verdict.observed}"
-        return verdict.status.deviates and any(part in text for part in self.observed)
+        return any(part in text for part in self.observed)
 
 
 def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
@@ -232,8 +236,8 @@ def _entries(model: CauseModel, where: str) -> Iterator[Entry]:
             when, cases = model.when, model.cases
         shows = form.shows or model.shows
         conditions = [when] if isinstance(when, ConditionModel) else when or []
-        if form is model and model.also and not shows:
-            continue
+        if form is model and model.also and not (shows and (conditions or cases)):
+            continue  # its forms have what is said here in common
         if not shows:
             hint = "`shows: {gradient: is None}`: the check, and a part of its message"
             raise KnownError(f"{model.cause}: nothing says what shows", where=where, hint=hint)

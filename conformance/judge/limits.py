@@ -4,8 +4,6 @@ Tolerances of values are the cases' own (`conformance.language.load.TOLERANCES`)
 grow. Memory is in bytes, or in activations: an activation is the largest one of the case.
 """
 
-from __future__ import annotations
-
 from conformance.model.observation import RESOLUTION
 
 #: How much an error of one operation may grow on its way through a program and its gradient.

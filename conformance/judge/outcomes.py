@@ -1,7 +1,5 @@
 """Outcomes: what verdicts mean for users of a framework, ordered by severity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Building a case out of its YAML: what it declares, its program, and what is differentiated."""
 
-from __future__ import annotations
-
 import builtins
 import math
 import re
@@ -106,11 +104,9 @@ class CaseBuilder(Source):
         if (self._procedure.kind == "per_output") != (gradients.then is not None):
             raise self.error("procedure 'per_output' and `then` go together", "gradients")
         self._check_totals(gradients.totals, parameters)
+        copied = ("title", "source", "why", "seed", "seeded", "smoke")
         return Case(
             id=identity,
-            title=model.title,
-            source=model.source,
-            why=model.why,
             inputs=inputs,
             parameters=parameters,
             state=state,
@@ -121,7 +117,6 @@ class CaseBuilder(Source):
             procedure=self._procedure,
             tolerance=self._tolerance(),
             needs=frozenset(model.needs),
-            seed=model.seed,
             error=error,
             where=self.at(),
             printed_gradients=dict(gradients.expect),
@@ -134,13 +129,11 @@ class CaseBuilder(Source):
             differs=model.differs or "",
             as_plain=isinstance(model.error, spec.AsPlainModel),
             then=self._loss(gradients.then, "then") if gradients.then is not None else None,
-            seeded=model.seeded,
             totals=dict(gradients.totals),
-            smoke=model.smoke,
+            **{word: getattr(model, word) for word in copied},
         )
 
     def _inputs(self, model: spec.CaseModel) -> Iterator[Array | Value | Generator]:
-        """What the program is given beside its parameters and state."""
         for name, declared in model.inputs.items():
             if isinstance(declared, spec.ArrayModel):
                 yield from self._tensors({name: declared}, "inputs", True)
@@ -307,7 +300,6 @@ class CaseBuilder(Source):
         return Loss("sum", named[0])
 
     def _loss(self, text: str, key: str) -> Loss:
-        """The loss that stands under a key of `gradients`."""
         path = ("gradients", key)
         match = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", text.strip())
         if match is None:

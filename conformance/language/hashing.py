@@ -1,7 +1,5 @@
 """A hash of a set of cases: results are comparable only if theirs are equal."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

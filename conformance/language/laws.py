@@ -6,8 +6,6 @@ the law beside the measurements. Verdicts go by what the reference counts; the s
 to the law.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

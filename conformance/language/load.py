@@ -12,8 +12,6 @@ cases of the file start from are named once at its top:
 The tensors that a case names are copied into it; their places in the file are kept for errors.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -4,8 +4,6 @@ Nodes are read as they are written, `$i` in the names of what is repeated. `Name
 names of the program, repetitions unrolled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -100,6 +98,12 @@ class Names:
         arguments = (*region.takes, *region.kwargs.values())
         if region.called:
             self.check(arguments, known)
+        named = list(refs(arguments))
+        for i, ref in enumerate(named):
+            if ref in named[:i]:
+                hint = f"one tensor may be two arguments of a call: `define: {region.name}(a, b)`"
+                message = f"{ref.name!r} is an argument of region {region.name!r} twice"
+                raise CaseError(message, where=ref.where, hint=hint)
         inside = known | set(leaves(arguments))
         self._functions.add(function)
         for layer in region.segment.layers if region.segment else ():
@@ -263,27 +267,19 @@ class ProgramBuilder(Source):
         body = self.nodes(model.body, (*path, "body"))
         self._inside = outside
         gives = self.gives(model, "gives", body, path)
+        switches = ("preserve_rng", "merge_adjacent")
+        copied = (*switches, "granularity", "block", "signature", "mapped", "contexts")
         region = Region(
-            name,
-            takes,
-            kwargs,
-            gives,
-            body,
-            model.granularity,
-            model.preserve_rng,
-            self.at(*path),
-            merge_adjacent=model.merge_adjacent,
-            block=model.block,
+            *(name, takes, kwargs, gives, body),
+            where=self.at(*path),
             save=self._policy(model, body, path),
             called=called,
-            signature=model.signature,
-            mapped=model.mapped,
             autocast=model.autocast or "",
             returned=self._returned(model, gives, path),
-            written=frozenset({"preserve_rng", "merge_adjacent"} & model.model_fields_set),
+            written=frozenset({*switches} & model.model_fields_set),
             round=isinstance(model, spec.RegionModel) and model.round,
             option=model.option or "",
-            contexts=model.contexts,
+            **{word: getattr(model, word) for word in copied},
         )
         self._refuse_unfit(region, path)
         self.names.named_at[region.where] = where
@@ -292,13 +288,9 @@ class ProgramBuilder(Source):
     def _refuse_unfit(self, region: Region, path: KeyPath) -> None:
         nodes, error = tuple(flat(region.body)), self.error
         ops = {node.op for node in nodes if isinstance(node, Statement)}
-        for op in (OPERATIONS[name] for name in ops):
-            if op.within and not getattr(region, op.within):
-                message = f"{op.name} needs a region with {op.within}"
-                raise error(message, *path, hint=f"write `{op.within}: true`")
-        if region.contexts and not any(OPERATIONS[name].within == "contexts" for name in ops):
-            message = "a region with contexts needs an operation that goes by them"
-            raise error(message, *path, "contexts", hint="doubled_sin does")
+        if "doubled_sin" in ops and not region.contexts:
+            message = "doubled_sin needs a region with contexts"
+            raise error(message, *path, hint="write `contexts: true`")
         read = {name for node in nodes for name in node_reads(node)}
         if region.signature == "undeclared" and set(leaves(region.kwargs)) & read:
             message = "the body reads an argument that the function does not declare"
@@ -436,31 +428,26 @@ class ProgramBuilder(Source):
         return _call_arguments(head)
 
     def _with_all_arguments(self, call: Again) -> Again:
-        """The call; refused if its arguments differ in number, keywords or containers from those of the
-        region, or what it gives in its containers."""
+        """The call; refused if its arguments differ in number or keywords from those of the region."""
         first = self.regions[call.region]
         if len(call.takes) != len(first.takes) or set(call.kwargs) != set(first.kwargs):
             number, names = len(first.takes), sorted(first.kwargs)
             wanted = f"{number} positional argument(s) and {names} by name"
             raise CaseError(f"region {call.region!r} takes {wanted}", where=call.where)
-        pairs = [*zip(first.takes, call.takes, strict=True)]
-        pairs += [(tree, call.kwargs[key]) for key, tree in first.kwargs.items()]
-        if not all(_unpacks(tree, given) for tree, given in pairs):
-            message = f"region {call.region!r} takes its arguments in other containers"
-            raise CaseError(message, where=call.where, hint="write those of its `takes`")
-        if not _unpacks(call.gives, first.gives):
-            message = f"region {call.region!r} does not give what this call unpacks"
-            raise CaseError(message, where=call.where, hint="write the containers of its `gives`")
+        for verb, its, firsts in (
+            ("takes", (call.takes, call.kwargs), (first.takes, first.kwargs)),
+            ("gives", call.gives, first.gives),
+        ):
+            if not _alike(its, firsts):
+                message = f"region {call.region!r} {verb} other containers"
+                hint = "a call has the lists and mappings of the region itself"
+                raise CaseError(message, where=call.where, hint=hint)
         return call
 
     def _takes(self, model: spec.BlockModel | spec.CallModel, path: KeyPath) -> Arguments:
         def argument(raw: object, *here: object) -> Tree:
-            tree = self._tree(raw, here)
-            if isinstance(tree, Literal):
-                hint = "declare it among the inputs: `scale: {value: 2}`"
-                message = f"found {tree.value!r}, expected a name"
-                raise self.error(message, *here, hint=hint)
-            return tree
+            self._refuse_nameless(raw, here)
+            return self._tree(raw, here)
 
         if isinstance(model.takes, list):
             takes = tuple(argument(raw, *path, "takes", i) for i, raw in enumerate(model.takes))
@@ -470,6 +457,17 @@ class ProgramBuilder(Source):
             self.identifier(key, *path, "kwargs", key, key=True)
         given = model.kwargs.items()
         return takes, {key: argument(raw, *path, "kwargs", key) for key, raw in given}
+
+    def _refuse_nameless(self, raw: object, path: KeyPath) -> None:
+        """Refuse an argument, or a part of one, that has no name in the region's body."""
+        if isinstance(raw, list | dict):
+            if not raw:
+                raise self.error(f"found {described(raw)}, expected a name in it", *path)
+            for key, part in raw.items() if isinstance(raw, dict) else enumerate(raw):
+                self._refuse_nameless(part, (*path, key))
+        elif not isinstance(raw, str):
+            hint = "declare it among the inputs: `scale: {value: 2}`"
+            raise self.error(f"found {described(raw)}, expected a name", *path, hint=hint)
 
     def _tree(self, raw: object, path: KeyPath) -> Tree:
         if isinstance(raw, str):
@@ -485,15 +483,13 @@ class ProgramBuilder(Source):
         raise self.error(message, *path)
 
 
-def _unpacks(tree: Tree, given: Tree) -> bool:
-    """Whether the names in a tree can be assigned what a region gives."""
-    if isinstance(tree, tuple):
-        there = given if isinstance(given, tuple) else ()
-        return len(tree) == len(there) and all(map(_unpacks, tree, there))
-    if isinstance(tree, Mapping):
-        by_key = given if isinstance(given, Mapping) else {}
-        return all(key in by_key and _unpacks(part, by_key[key]) for key, part in tree.items())
-    return True
+def _alike(tree: Tree, other: Tree) -> bool:
+    """Whether two trees have the same containers."""
+    if isinstance(tree, tuple) and isinstance(other, tuple):
+        return len(tree) == len(other) and all(map(_alike, tree, other))
+    if isinstance(tree, Mapping) and isinstance(other, Mapping):
+        return set(tree) == set(other) and all(_alike(tree[key], other[key]) for key in tree)
+    return isinstance(tree, Ref | Literal) and isinstance(other, Ref | Literal)
 
 
 def _size(nodes: Iterable[Node]) -> int:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from conformance.language.flow import Call, Flow, Tensor, parts
+from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
+from conformance.language.reach import Reach, around, entries, needs_rerun, reach, steps
 from conformance.model.case import (
     Case,
     Literal,
@@ -19,9 +20,12 @@ from conformance.model.case import (
     Region,
     Statement,
     Tree,
+    Value,
     leaves,
 )
 
+#: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
+_STEPWISE = frozenset({"relu", "abs", "maximum", "max", "max_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
 _LINEAR = frozenset(
     name
@@ -52,6 +56,11 @@ class Place:
     def results(self) -> Iterator[Tensor]:
         """All results of all calls."""
         return (tensor for call in self.calls for tensor in call.results)
+
+    @property
+    def reach(self) -> Reach:
+        """What gradients of the loss reach."""
+        return reach(self.flow)
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
@@ -122,6 +131,62 @@ def _from_region(place: Place, tensor: Tensor) -> bool:
     """Whether another region has returned a tensor before."""
     first = place.calls[0].moment
     return any(c.region is not place.region and c.end < first for c in tensor.returned_by)
+
+
+def _bypassed(place: Place, *, by_name: bool) -> bool:
+    """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
+    closure, and not as into one operation."""
+    for call in place.calls:
+        through = entries(call)
+        made = {tensor for step in steps(call.items) for tensor in step.makes}
+        named = set(call.given[len(leaves(call.region.takes)) :])
+        for step in place.reach.needed.steps.intersection(steps(call.items)):
+            if any(
+                tensor in place.reach.asked and (tensor in named) == by_name
+                for tensor in step.differentiable()
+                if tensor not in made and tensor not in through
+            ):
+                return True
+    return False
+
+
+def _reads(place: Place, *, draws: bool = False, parameters: bool = False) -> bool:
+    """Whether a gradient that is taken in a call depends on what is drawn in it, or on parameters."""
+    for call in place.calls:
+        changed = {t for t in place.flow.given.values() if t.of == "parameter" and parameters}
+        for step in steps(call.items):
+            drawn = draws and step.statement.op in RANDOM
+            if step in place.reach.needed.steps and _depends(place.reach, step, changed, drawn):
+                return True
+            if drawn or any(not changed.isdisjoint(read) for read in step.reads.values()):
+                changed.update(step.makes)
+    return False
+
+
+def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> bool:
+    """Whether gradients of a step depend on tensors that change, however they are computed."""
+    operation = OPERATIONS[step.statement.op]
+    if drawn:
+        return True
+    made = {"out": step.makes, **step.reads}
+    every = tuple(tensor for read in step.reads.values() for tensor in read)
+    return operation.name not in _STEPWISE and any(
+        all(
+            any(not changed.isdisjoint(made.get(word, every)) for word in words)
+            for words in operation.needs[name]
+        )
+        for name, read in step.reads.items()
+        if name in operation.needs and not reach.asked.isdisjoint(read)
+    )
+
+
+def _more_often(place: Place) -> int:
+    """How many reruns of calls there are more where each region is one operation: 0 where gradients with
+    respect to all tensors that require one need as many, or those that are asked for."""
+    reach = place.reach
+    of = (reach.opaque.calls, reach.asking.calls, reach.needed.calls)
+    opaque, asking, needed = (sum(c in r for p in place.calls for c in around(p)) for r in of)
+    return 0 if opaque == needed else opaque - asking
 
 
 Shows = Callable[[Place], bool]
@@ -208,6 +273,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             )
             for c in p.calls
         ),
+    ),
+    "no-argument-requires-gradient": (
+        "no argument of a region requires a gradient",
+        lambda p: any(not any(t.asks for t in c.given) for c in p.calls),
     ),
     "nothing-requires-gradient": (
         "nothing that goes into a region requires a gradient",
@@ -347,11 +416,79 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
         ),
     ),
+    "list-argument": (
+        "a region takes a list of numbers",
+        lambda p: any(
+            isinstance(value, Value) and isinstance(value.value, tuple)
+            for value in p.flow.case.inputs
+            if value.name in leaves(p.region.takes)
+        ),
+    ),
+    "gradient-by-closure": (
+        "a gradient passes through a tensor that a region reads by closure and that is no parameter, or a "
+        "parameter that a region around it is given as an argument",
+        lambda p: _bypassed(p, by_name=False),
+    ),
+    "gradient-by-name": (
+        "a gradient passes through a tensor that a region takes by name",
+        lambda p: _bypassed(p, by_name=True),
+    ),
+    "in-graph": (
+        "a positional argument of a region, or a parameter that it reads by closure, requires a gradient",
+        lambda p: any(t.asks for c in p.calls for t in entries(c)),
+    ),
+    "reached": (
+        "a gradient passes through a region",
+        lambda p: any(c in p.reach.needed.calls for c in p.calls),
+    ),
+    "reached-as-operation": (
+        "a gradient reaches a region, were each region one operation of its positional arguments and of "
+        "the parameters that it reads by closure, all of whose results depend on all of these",
+        lambda p: any(c in p.reach.opaque.calls for c in p.calls),
+    ),
+    "reached-only-as-operation": (
+        "no gradient passes through a region, or through one around it, but one reaches it as "
+        "`reached-as-operation` says",
+        lambda p: _more_often(p) > 0,
+    ),
+    "not-reached-as-operation": (
+        "a gradient passes through a region, but none reaches it as `reached-as-operation` says, or none "
+        "reaches one around it",
+        lambda p: _more_often(p) < 0,
+    ),
+    "needs-rerun": (
+        "a gradient in a region needs a value that the region computes and that no policy keeps",
+        lambda p: any(needs_rerun(p.reach, c) for c in p.calls),
+    ),
+    "gradient-reads-draw": (
+        "a gradient in a region depends on random numbers that the region draws",
+        lambda p: _reads(p, draws=True),
+    ),
+    "gradient-reads-parameter": (
+        "a gradient in a region depends on the values of parameters",
+        lambda p: _reads(p, parameters=True),
+    ),
+    "result-unreached": (
+        "a gradient comes back to a result of a region, and none to another one",
+        lambda p: any(
+            c in r.calls and any(t.floating and t not in r.tensors for t in c.results)
+            for c in p.calls
+            for r in p.reach.passes
+        ),
+    ),
+    "first-result-unreached": (
+        "a gradient comes back to a result of a region, and none to its first one",
+        lambda p: any(
+            c in r.calls and c.results[:1] and c.results[0] not in r.tensors
+            for c in p.calls
+            for r in p.reach.passes
+        ),
+    ),
 }
 
 
 def _reading(tensor: Tensor) -> int:
-    return len(tensor.reads)
+    return sum(isinstance(reader, Statement) for _, reader in tensor.reads)
 
 
 OfCase = Callable[[Flow], bool]
@@ -375,7 +512,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         lambda f: any(t.of != "value" and not t.floating for t in f.given.values()),
     ),
     "shared-parameter": (
-        "a parameter is read twice or more",
+        "two statements read one parameter",
         lambda f: any(t.of == "parameter" and _reading(t) > 1 for t in f.given.values()),
     ),
     "draw-outside-regions": (
@@ -402,6 +539,30 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     "part-of-gradients": (
         "only some of the gradients are asked for",
         lambda f: f.case.procedure.kind == "part",
+    ),
+    "draws-in-several-regions": (
+        "random numbers are drawn in two regions, one beside the other",
+        lambda f: len(
+            {
+                c.region.name
+                for c in f.calls
+                if c.around is None and any(s.op in RANDOM for s in c.statements())
+            }
+        )
+        > 1,
+    ),
+    "zeros-as-operation": (
+        "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
+        "regions as `reached-as-operation` says",
+        lambda f: any(
+            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors for t in reach(f).wanted
+        ),
+    ),
+    "none-as-operation": (
+        "a tensor has a gradient, but none where a gradient reaches regions as `reached-as-operation` says",
+        lambda f: any(
+            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors for t in reach(f).wanted
+        ),
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
 }

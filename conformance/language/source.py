@@ -1,7 +1,5 @@
 """Where a part of a case stands in its file, the names that it may give, and errors about both."""
 
-from __future__ import annotations
-
 import keyword
 import math
 import re

@@ -107,7 +107,6 @@ class _Place:
         return _shift(self.start, len(before.decode("utf-8", "surrogatepass")))
 
     def error(self, message: str, node: ast.expr | ast.keyword, hint: str = "") -> CaseError:
-        """An error at a part of the statement."""
         return CaseError(message.replace(_STAND_IN, NUMBER), where=self.of(node), hint=hint)
 
 

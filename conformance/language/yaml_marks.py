@@ -5,8 +5,6 @@ expand excessively (aliases of aliases, deep nesting, numbers of thousands of di
 that, with the caller's class of error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

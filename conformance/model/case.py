@@ -230,7 +230,6 @@ class Repeat:
 
     @cached_property  # a statement of an iteration is the same object whenever it is asked for
     def iterations(self) -> tuple[tuple[Node, ...], ...]:
-        """The nodes of each iteration."""
         return tuple(numbered(self.body, number) for number in self.numbers)
 
 
@@ -279,7 +278,6 @@ class Procedure:
 
     @property
     def order(self) -> int:
-        """How often the loss is differentiated, one gradient after the other."""
         return {"second_order": 2, "third_order": 3}.get(self.kind, 1)
 
 
@@ -366,7 +364,6 @@ class Case:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """All tensors that the program starts from: inputs, parameters, state."""
         given = tuple(i for i in self.inputs if isinstance(i, Array))
         return given + self.parameters + self.state
 
@@ -375,7 +372,6 @@ class Case:
         return tuple(v.name for v in (*self.inputs, *self.parameters, *self.state))
 
     def regions(self) -> tuple[Region, ...]:
-        """All regions, outer before inner, in program order."""
         return tuple(node for node in walk(self.program) if isinstance(node, Region))
 
     def statements(self) -> tuple[tuple[str, Statement], ...]:
@@ -397,7 +393,6 @@ class Case:
         return frozenset((r, s.label) for r, s in self.statements()) - others
 
     def uses(self, operations: frozenset[str]) -> bool:
-        """Whether any statement is one of these operations."""
         return any(statement.op in operations for _, statement in self.statements())
 
 

@@ -3,8 +3,6 @@
 Imports nothing of `conformance`. The classes are msgspec structs, stored in results files unchanged.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal as OneOf
 
@@ -19,6 +17,16 @@ def number(value: float) -> Number:
     if math.isfinite(value):
         return float(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def told_apart(observed: float, expected: float) -> tuple[str, str]:
+    """Two numbers as text, with as many digits as they need to look different, seven at least."""
+    texts = "", ""
+    for digits in range(7, 18):
+        texts = f"{observed:.{digits}g}", f"{expected:.{digits}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 class _Fact(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="fact"):
@@ -78,7 +86,8 @@ class Difference(_Fact, frozen=True, tag="difference"):
     there should be an array; `zeros` or `not zero` where there should be `None`; `missing` if only one
     run has it; `shape`; `elements`, of which `wrong` out of `size` differ, most at index `place`.
     `against` is the other side of the comparison, `in_plain` says that the plain run differs, `may_draw`
-    that the rerun may draw other random numbers here.
+    that the rerun may draw other random numbers here. `rounding` names the declaration that would allow
+    the difference, where equality bit for bit is asked and it is no more than the tolerance.
     """
 
     of: str
@@ -94,6 +103,7 @@ class Difference(_Fact, frozen=True, tag="difference"):
     place: tuple[int, ...] = ()
     observed: Number | None = None
     expected: Number | None = None
+    rounding: OneOf["", "exact", "exact_gradients"] = ""
 
     def words(self, *, numbers: bool = True) -> str:
         """The difference in a sentence; without `numbers`, it is the same for many variants."""
@@ -123,9 +133,12 @@ class Difference(_Fact, frozen=True, tag="difference"):
         told = ""
         if numbers and self.observed is not None and self.expected is not None:
             place = f" at {list(self.place)}" if self.place else ""
-            told = (
-                f" in {self.wrong} of {self.size} elements, most{place}: {float(self.observed):.7g}, "
-                f"but should be {float(self.expected):.7g}"
+            observed, expected = told_apart(float(self.observed), float(self.expected))
+            told = f" in {self.wrong} of {self.size} elements, most{place}: {observed}, "
+            told += f"but should be {expected}"
+        if numbers and self.rounding:
+            against += (
+                f"; within the tolerance, which `{self.rounding}: false` declares to be enough"
             )
         return f"{whose}differs{told}{against}"
 

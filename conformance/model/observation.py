@@ -4,8 +4,6 @@ Imports nothing of `conformance`. Arrays are `numpy.ndarray`; a `bfloat16` tenso
 elements, with the dtype's name beside them. Memory is in bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated

@@ -3,8 +3,6 @@
 Imports nothing of `conformance`, since the worker process imports it, too.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass

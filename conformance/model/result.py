@@ -1,7 +1,5 @@
 """The results of a run on one adapter, as values, free of how the store keeps them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -3,8 +3,6 @@
 They are msgspec structs, stored in results files unchanged; fields with default values are omitted.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from msgspec import Struct

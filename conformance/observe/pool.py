@@ -12,10 +12,9 @@ import pickle
 import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from inspect import Signature
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from conformance.drivers.adapter import Adapter
 from conformance.drivers.implementation import Described, adapt, by_signature
@@ -38,30 +37,26 @@ _THREADS = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
 _LOG_TAIL = 2000
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(NamedTuple):
     """The worker has observed the program."""
 
     observation: Observation
 
 
-@dataclass(frozen=True)
-class Crashed:
+class Crashed(NamedTuple):
     """The worker died: `how` is a signal's name or an exit code, `log` the end of what it wrote."""
 
     how: str
     log: str
 
 
-@dataclass(frozen=True)
-class TimedOut:
+class TimedOut(NamedTuple):
     """The worker was stopped after `seconds`."""
 
     seconds: float
 
 
-@dataclass(frozen=True)
-class Stuck:
+class Stuck(NamedTuple):
     """The worker did not start on the request within `seconds`. `before` names its previous task."""
 
     seconds: float

@@ -10,8 +10,6 @@ end of its own input, and kills the group if this process ends without having do
 SIGKILL.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import multiprocessing
@@ -23,9 +21,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from conformance.observe.worker.serve import PREFIX, RECEIVED, framed, serve
 
@@ -82,15 +79,13 @@ class Output:
                 file.write(data)
 
 
-@dataclass(frozen=True)
-class Answered:
+class Answered(NamedTuple):
     """The process has answered."""
 
     answer: bytes
 
 
-@dataclass(frozen=True)
-class Died:
+class Died(NamedTuple):
     """The process ended: its exit code, what it had printed, and whether it had read the request."""
 
     code: int
@@ -98,8 +93,7 @@ class Died:
     received: bool
 
 
-@dataclass(frozen=True)
-class Late:
+class Late(NamedTuple):
     """The process did not answer in time or, if not `received`, did not read the request."""
 
     received: bool

@@ -269,6 +269,8 @@ class Assumption:
                 words |= needs[min(self.alternatives.get(op, 0), len(needs) - 1)]
                 if op in self.declared:
                     words = set(self.declared[op].split())
+            # The factor of `multiply(x, 2.0)` is no tensor.
+            words = {w for w in words if step.named(w) or w not in OPERATIONS[op].tensors}
             self._residuals[step] = frozenset(words)
         return self._residuals[step]
 

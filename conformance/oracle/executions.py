@@ -307,10 +307,7 @@ class Executions:
         self.case, self.dataflow = case, dataflow
         self.discipline, self.declared = discipline, declared
         self.least = discipline == "minimal"
-        procedure = case.procedure
-        #: Forward passes of the procedure.
-        self.passes = procedure.steps if procedure.kind == "train" else 1
-        self.passes += procedure.after == "backward"
+        self.passes = passes_of(case)
         #: How often each runs in one forward pass.
         self.once = Counter(item.key for item in dataflow.items)
         cheap = {step.key for step in dataflow.steps if step.statement.op not in COSTLY}
@@ -331,7 +328,8 @@ class Executions:
         return allowed
 
     def _forward(self, key: Key, needed: int) -> Allowed:
-        counts = tuple(dict.fromkeys((self.passes * self.once[key], self.passes * needed)))
+        # What a call of a region does without need may be left out of one call and run in another.
+        counts = tuple(self.passes * n for n in range(self.once[key], needed - 1, -1))
         if self.case.procedure.after == "inference":
             more = tuple(n + self.once[key] for n in counts)
             return Allowed((*counts, *more), _REASONS["before"])
@@ -392,15 +390,26 @@ class Executions:
         return Allowed((*allowed.counts, *more), _REASONS[reason]) if may else allowed
 
 
-def needed_executions(dataflow: Dataflow) -> Counter[Key]:
-    """How often each runs in forward, counting only what the outputs or the loss depend on."""
+def passes_of(case: Case) -> int:
+    """The forward passes of the case's procedure that are differentiated."""
+    passes = case.procedure.steps if case.procedure.kind == "train" else 1
+    return passes + (case.procedure.after == "backward")
+
+
+def needed_steps(dataflow: Dataflow) -> set[Step]:
+    """The steps that the outputs or the loss depend on."""
     wanted = set(dataflow.outputs) | ({dataflow.loss} - {None})
-    needed: Counter[Key] = Counter()
-    entered: set[Call] = set()
+    needed: set[Step] = set()
     for step in reversed(dataflow.steps):
         if not step.results or not wanted.isdisjoint(step.results):
             wanted |= set(step.reads)
-            needed[step.key] += 1
-            entered.update(step.chain)
-    needed.update(call.key for call in entered)
+            needed.add(step)
+    return needed
+
+
+def needed_executions(dataflow: Dataflow) -> Counter[Key]:
+    """How often each runs in forward, counting only what the outputs or the loss depend on."""
+    steps = needed_steps(dataflow)
+    needed = Counter(step.key for step in steps)
+    needed.update(call.key for call in {call for step in steps for call in step.chain})
     return needed

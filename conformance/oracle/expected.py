@@ -15,7 +15,7 @@ from conformance.model.case import Case, Statement, walk
 from conformance.model.observation import Array, Expected, Leaf, Phase, RandomSample, Tree
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Dataflow
-from conformance.oracle.executions import Executions
+from conformance.oracle.executions import Executions, needed_steps, passes_of
 from conformance.oracle.interpreter import Drawn, Interpreter, ProgramValue, make_inputs, tensor_of
 from conformance.oracle.memory import expected_memory
 
@@ -103,14 +103,35 @@ def _evaluated(case: Case, samples: Sequence[RandomSample] | None) -> _Evaluatio
     """A case evaluated, with the random samples of a run, or with the tape's own if there are none."""
     with tape.quiet():
         if samples is not None:
-            drawn: dict[tuple[str, str], list[Array]] = {}
-            for sample in samples:
-                if sample.phase == "forward":
-                    drawn.setdefault((sample.region, sample.statement), []).append(sample.array)
-            return _evaluate(case, drawn)
+            return _evaluate(case, _by_statement(case, samples))
         if not _latest or _latest[0].case is not case:
             _latest[:] = [_evaluate(case, None)]
         return _latest[0]
+
+
+def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
+    """The samples that forward passes drew, by region and label.
+
+    Where there are fewer than executions, those of executions that no output needs are `None`: a
+    framework that traces a program leaves them out.
+    """
+    drawn: dict[tuple[str, str], list[Array | None]] = {}
+    for sample in samples:
+        if sample.phase == "forward":
+            drawn.setdefault((sample.region, sample.statement), []).append(sample.array)
+    run = Interpreter(case, None)
+    run.forward(make_inputs(case))
+    steps = [step for step in run.dataflow.steps if step.statement.op in RANDOM]
+    needed = needed_steps(run.dataflow)
+    for key in {step.key for step in steps}:
+        once = [step in needed for step in steps if step.key == key]
+        seen, passes = drawn.get(key, []), passes_of(case)
+        if len(seen) == passes * sum(once) < passes * len(once):
+            left = iter(seen)
+            drawn[key] = [next(left) if need else None for need in once * passes]
+        elif case.procedure.after == "inference" and len(seen) == 2 * len(once):
+            drawn[key] = seen[len(once) :]  # the first pass is dropped
+    return drawn
 
 
 def _evaluate(case: Case, samples: Drawn | None) -> _Evaluation:
@@ -122,7 +143,7 @@ def _evaluate(case: Case, samples: Drawn | None) -> _Evaluation:
     losses: list[float] = []
     gradients: dict[str, Array | None] = {}
     again: dict[str, Array | None] = {}
-    for _ in range(case.procedure.steps if kind == "train" else 1):
+    for _ in range(passes_of(case)):
         run = Interpreter(case, samples)
         outputs, loss = run.forward(values)
         dataflow = dataflow or run.dataflow
@@ -130,9 +151,13 @@ def _evaluate(case: Case, samples: Drawn | None) -> _Evaluation:
             break
         losses.append(float(loss.data))
         first, second = _gradients(case, values, loss, run.second_loss)
-        gradients, again = _by_name(case, first), _by_name(case, second)
-        if case.procedure.after == "backward":
-            gradients = {n: None if g is None else 2 * g for n, g in gradients.items()}
+        before, gradients = gradients, _by_name(case, first)
+        again = _by_name(case, second)
+        if (
+            case.procedure.after == "backward"
+        ):  # gradients are added up, and the last loss is returned
+            gradients = {n: _added(g, before.get(n)) for n, g in gradients.items()}
+            losses = losses[-1:]
         if kind == "train":
             _descend(case, values, loss)
     assert dataflow is not None, "a procedure has one step or more"
@@ -149,6 +174,10 @@ def _evaluate(case: Case, samples: Drawn | None) -> _Evaluation:
         error=None,
     )
     return _Evaluation(case, dataflow, found)
+
+
+def _added(gradient: Array | None, before: Array | None) -> Array | None:
+    return gradient if gradient is None or before is None else np.add(gradient, before)
 
 
 def _gradients(

@@ -50,7 +50,7 @@ _UNFIT = (ValueError, TypeError, IndexError, MemoryError, AttributeError, ZeroDi
 _RAISING = ("raise_if", "raise_in_rerun")
 #: What a framework's random operations gave in its forward pass, by region and label, for the reference
 #: to use in place of its own. What is used is taken out.
-Drawn = Mapping[Key, list[Elements]]
+Drawn = Mapping[Key, list[Elements | None]]
 #: What an operation of the tape returns; a bool for `asks_gradient`.
 Results = Tensor | tuple[Tensor, ...] | bool
 
@@ -192,7 +192,9 @@ class Interpreter:
         if statement.op in OF_CALLABLES:
             return True
         if statement.op in RANDOM and self.samples is not None:
-            return self._sampled(step, self.samples, arguments[0] if arguments else None)
+            sampled = self._sampled(step, self.samples, arguments[0] if arguments else None)
+            if sampled is not None:
+                return sampled
         if statement.op == "uniform_from":
             arguments = [self._inputs[name] for name in statement.names()]
         result: Results = getattr(tape, statement.op)(*arguments, **statement.options)
@@ -200,9 +202,10 @@ class Interpreter:
             raise AssertionError(f"{statement.op} gave its argument back")
         return result
 
-    def _sampled(self, step: Step, samples: Drawn, x: ProgramValue) -> Tensor:
-        """The result of a random statement from the framework's samples; `x` is its tensor argument, if
-        any. Raises `ValueError` where the framework drew fewer, or a tensor of another shape."""
+    def _sampled(self, step: Step, samples: Drawn, x: ProgramValue) -> Tensor | None:
+        """The result of a random statement from the framework's samples, `None` where it was left out;
+        `x` is its tensor argument, if any. Raises `ValueError` where the framework drew fewer, or a
+        tensor of another shape."""
         op, options = step.statement.op, step.statement.options
         shape = x.shape if isinstance(x, Tensor) else options.get("shape", ())
         assert isinstance(shape, tuple)
@@ -210,7 +213,10 @@ class Interpreter:
         place = f"{label!r} of region {region!r}" if region else repr(label)
         if not waiting:
             raise ValueError(f"no draw is left for statement {place}")
-        sample = np.asarray(waiting.pop(0))
+        sample = waiting.pop(0)
+        if sample is None:
+            return None
+        sample = np.asarray(sample)
         if sample.shape != shape:
             raise ValueError(f"the draw of {place} has shape {sample.shape}, should be {shape}")
         if not isinstance(x, Tensor):

@@ -36,13 +36,15 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
     drops: list[int] = []
     pairs: list[tuple[int, int]] = []
     for assumed in assumptions(case, dataflow, declared, alternatives=True):
-        alive = dataflow.differentiated(assumed.active, (*dataflow.outputs, dataflow.loss))
+        ends = (*dataflow.outputs, dataflow.loss)
+        alive = dataflow.differentiated(assumed.active, ends)
+        held = _held(assumed, ends)
         units = minimal_units(assumed)
         # Without a reshaped tensor, or without a mask, ways to lay them out differ in nothing.
         views = any(step.statement.op in VIEWS for step in dataflow.steps)
         masks = any("mask" in assumed.residuals(step) for step in dataflow.steps)
         for view, wide in itertools.product((True, False)[not views :], (False, True)[: 1 + masks]):
-            way = _Way(assumed, alive, view, wide)
+            way = _Way(assumed, alive, held, view, wide)
             before = way.plain()
             least, most = way.recomputed(units)
             spared = way.spared() if "cheap" in assumed.regions else before
@@ -64,6 +66,19 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
     )
 
 
+def _held(assumed: Assumption, ends: Iterable[int | None]) -> frozenset[Step]:
+    """The steps that may save residuals in the recomputed run: those that the ends depend on, and those
+    that arguments of regions do. A region keeps an argument that no gradient reads, and so its graph."""
+    kept: set[int | None] = set(ends)
+    while True:
+        held = assumed.dataflow.differentiated(assumed.active, kept)
+        calls = [call for call in assumed.dataflow.calls if not held.isdisjoint(call.steps)]
+        taken = {n for call in calls if call.parent is None for n in (*call.taken, *call.read)}
+        if taken <= kept:
+            return held
+        kept |= taken
+
+
 def _random_states(call: Call) -> int:
     """Copies of the random state that a call of a region may keep: one, or one for each statement that
     draws, since a compiler may keep it by operation. An inner region keeps none, since it reads the
@@ -75,8 +90,8 @@ def _random_states(call: Call) -> int:
 
 @dataclass(frozen=True)
 class _Way:
-    """One way to run a case: what is assumed, the steps that save residuals (`alive`), and how what is
-    kept is laid out.
+    """One way to run a case: what is assumed, the steps that save residuals in the plain run (`alive`)
+    and at most in the recomputed one (`held`), and how what is kept is laid out.
 
     With `views`, a reshaped tensor shares the memory of its argument. With `wide`, masks take the most
     bytes per element that implementations use, else the least. Where the variant says `factors`, `sin`,
@@ -85,6 +100,7 @@ class _Way:
 
     assumed: Assumption
     alive: frozenset[Step]
+    held: frozenset[Step]
     views: bool
     wide: bool
 
@@ -177,25 +193,29 @@ class _Way:
     def recomputed(self, units: Iterable[Unit]) -> tuple[int, int]:
         """Bytes that the recomputed run keeps, (least, most): a region keeps only the outside tensors
         that its gradients need, or all its arguments, results and captured tensors."""
-        outside = [
-            self.residuals(step)
-            for step in self.alive
-            if step.call is None or self.assumed.runs_plainly(step.call)
+        outermost = [
+            unit
+            for unit in units
+            if unit.calls[0].parent is None and not self.assumed.runs_plainly(unit.calls[0])
         ]
-        if "program" in self.assumed.regions:
-            outside = []
         least: set[int] = set()
         most: set[int] = set()
-        for unit in units:
-            first = unit.calls[0]
-            if first.parent is not None or self.assumed.runs_plainly(first):
-                continue
+        for unit in outermost:
             if not self.alive.isdisjoint(unit.steps):
                 least |= unit.reads | unit.kept_results
+            if not self.held.isdisjoint(unit.steps):
                 around = {n for c in unit.calls for n in (*c.read, *c.taken, *c.gives)}
                 most |= around.difference(unit.producers) | unit.kept_results
                 most = most.union(*(call.kept for call in unit.calls))
-        return _bytes((*outside, self.tensors(least))), _bytes((*outside, self.tensors(most)))
+        fewest = _bytes((*self.outside(self.alive), self.tensors(least)))
+        return fewest, _bytes((*self.outside(self.held), self.tensors(most)))
+
+    def outside(self, steps: Iterable[Step]) -> list[_Kept]:
+        """What the steps among these keep that are not recomputed."""
+        if "program" in self.assumed.regions:
+            return []
+        plainly = self.assumed.runs_plainly
+        return [self.residuals(s) for s in steps if s.call is None or plainly(s.call)]
 
 
 def _bytes(parts: Iterable[_Kept]) -> int:

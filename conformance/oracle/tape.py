@@ -456,12 +456,14 @@ class RegionNode(Vertex):
             args, kwargs = _map(fetch, self.args), _map(fetch, self.kwargs)
             if self.state is not None:
                 set_random_state(self.state)
-            with _set(logging=True):
-                _state.log.append((self.name, "", "rerun"))
-                with self.context:
-                    result = self.function(*args, **kwargs)
-        if before is not None:
-            set_random_state(before)
+            try:
+                with _set(logging=True):
+                    _state.log.append((self.name, "", "rerun"))
+                    with self.context:
+                        result = self.function(*args, **kwargs)
+            finally:
+                if before is not None:
+                    set_random_state(before)
         outputs = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
         if len(outputs) != self.results:
             raise RuntimeError(f"region {self.name!r} gave other tensors when it ran again")

@@ -5,8 +5,6 @@ Frameworks, what goes wrong, behaviours, two variants, cases.
 Imports `compare` and what that imports; runs nothing.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from conformance.report import page

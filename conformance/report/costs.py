@@ -1,9 +1,8 @@
 """What recompute costs and saves: in any result, and on one program that most variants run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal as OneOf
 
@@ -11,6 +10,7 @@ import msgspec
 import numpy as np
 
 from conformance.errors import AdapterError
+from conformance.judge.outcomes import recomputed as recomputed_of
 from conformance.model.observation import Phase, Run
 from conformance.model.result import Result
 
@@ -55,14 +55,12 @@ def _share(result: Result, quantity: OneOf["retained", "peak"]) -> float | None:
     return max(0.0, recomputed / plain) if plain and recomputed is not None else None
 
 
-def peak(result: Result) -> float | None:
-    """The peak of memory, as a share of that of the plain run."""
-    return _share(result, "peak")
+peak = partial(_share, quantity="peak")
 
 
 def reruns(result: Result) -> float | None:
     """Executions of regions' operations in backward per execution in forward."""
-    run = None if result.observation is None else result.observation.recomputed
+    run = recomputed_of(result)
     if run is None or run.executions is None or run.error is not None:
         return None
     forward = _executions(run, "forward")

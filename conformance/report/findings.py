@@ -1,7 +1,5 @@
 """Findings: deviations grouped by cause, the gravest first; and tallies of outcomes by variant."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,16 +15,6 @@ _DID_NOT_RUN = frozenset({Outcome.NOT_OFFERED, Outcome.NOT_RUN})
 NO_FINDING = frozenset({Outcome.RIGHT, Outcome.UNSEEN, *_DID_NOT_RUN})
 #: The cases of `QUESTIONS`, each with its position among them.
 _ASKED = {case: n for n, case in enumerate(c for question in QUESTIONS for c in question.cases)}
-#: What is wrong for a user, by the name of the check that fails.
-_WRONG_BY_CHECK = {
-    "gradient": "wrong gradient",
-    "value": "wrong values",
-    "structure": "outputs of another structure",
-    "state": "state changed twice",
-    "randomness": "other random numbers in the rerun",
-    "hooks": "hooks not called as without recompute",
-    "error": "a promised error is missing",
-}
 
 
 @dataclass(frozen=True)
@@ -51,16 +39,7 @@ class Finding:
     first: bool
 
     @property
-    def effect(self) -> str:
-        """What it means for a user, in words."""
-        if self.outcome not in (Outcome.WRONG, Outcome.WARNS):
-            return self.outcome.value
-        words = [_WRONG_BY_CHECK.get(check, f"wrong {check}") for check in self.checks]
-        return f"{' and '.join(words)}, and no error"
-
-    @property
     def variants(self) -> tuple[str, ...]:
-        """The variants that show it, in order."""
         return tuple(dict.fromkeys(variant for _, variant in self.pairs))
 
     @property

@@ -1,7 +1,5 @@
 """What grows with depth, for a case that is a point of a law: the law, and what variants measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

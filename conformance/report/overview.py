@@ -1,7 +1,5 @@
 """What all views are made from: each framework with its modes, and the report as a whole."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +42,6 @@ class Mode:
 
     @property
     def name(self) -> str:
-        """Its name without the adapter's."""
         return name_of(self.id)
 
     @property
@@ -64,22 +61,14 @@ class Framework:
 
     @property
     def name(self) -> str:
-        """The adapter's."""
         return self.header.adapter
 
     @property
-    def versions(self) -> str:
-        """Versions of all that it ran on, in words."""
-        return ", ".join(f"{name} {version}" for name, version in self.header.versions.items())
-
-    @property
     def unexpected(self) -> int:
-        """Unexpected verdicts of all modes."""
         return sum(mode.tally.unexpected for mode in self.modes)
 
     @property
     def is_reference(self) -> bool:
-        """Whether it is no framework, but what the others are compared with."""
         return self.name == REFERENCE
 
     @property
@@ -178,12 +167,10 @@ class Report:
 
     @cached_property
     def cases(self) -> Mapping[str, Case]:
-        """The cases by id."""
         return {case.id: case for case in self.given}
 
     @cached_property
     def frameworks(self) -> tuple[Framework, ...]:
-        """Each adapter's run."""
         return frameworks(self.results, self.titles, self.seconds)
 
     @cached_property
@@ -202,7 +189,6 @@ class Report:
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """The modes of all frameworks."""
         return tuple(mode for framework in self.frameworks for mode in framework.modes)
 
     @cached_property
@@ -212,7 +198,6 @@ class Report:
 
     @property
     def unexpected(self) -> tuple[Finding, ...]:
-        """The findings that were not known before."""
         return tuple(finding for finding in self.findings if not finding.known)
 
     @property

@@ -4,8 +4,6 @@ For a page opened from disk, a browser loads scripts but no other files. So each
 `details/` that calls a function with a name and compressed HTML.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -15,7 +13,6 @@ import zlib
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -26,7 +23,6 @@ from conformance.drivers.adapter import DISCIPLINES
 from conformance.judge.outcomes import MEANING, SIGN, Outcome, of_result, of_verdict
 from conformance.language.build import TOLERANCES
 from conformance.language.features import required_by
-from conformance.model.case import Case
 from conformance.model.result import Results
 from conformance.report import costs, sources, tables, text
 from conformance.report.findings import is_unexpected
@@ -38,23 +34,6 @@ from conformance.words import counted, escape, line
 TEMPLATES = Path(__file__).parent / "templates"
 #: The folder beside the page with what it opens.
 DETAILS = "details"
-_BETWEEN = {
-    "reseed": "the generator seeded anew before it",
-    "draw": "the generator drawn from before it",
-    "update": "all parameters halved before it",
-    "thread": "started by another thread",
-    "switch": "the switch that a region reads turned on before it",
-    "autocast": "under autocast to bfloat16",
-    "no-gradients": "with gradients switched off",
-}
-
-
-class ShownProgram(NamedTuple):
-    """An emitted program of a variant: its link, relative to the page or empty, and its text."""
-
-    variant: str
-    link: str
-    source: sources.Source
 
 
 def render(report: Report, folder: Path, programs: Path, link: bool) -> dict[str, str]:
@@ -132,18 +111,11 @@ def _environment(report: Report, finalize: Callable[[object], object] | None = N
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {
-        "web": text.web_address,
-        "link": lambda url: Markup(text.link(url)),
-        "bytes": text.format_bytes,
-        "shorten": text.shorten,
-        "sentence": text.sentence,
-        "counted": counted,
-        "line": line,
-        "name": name_of,
-        "file_name": file_name,
-        "fragment": lambda id_: quote(id_, safe="/@="),
-    }
+    filters: list[Callable[..., object]] = [text.web_address, text.format_bytes, text.shorten]
+    filters += [text.sentence, counted, line, name_of, file_name]
+    templates.filters |= {one.__name__: one for one in filters}
+    templates.filters["link"] = lambda url: Markup(text.link(url))
+    templates.filters["fragment"] = lambda id_: quote(id_, safe="/@=")
     templates.globals |= {
         "report": report,
         "worst": worst(report.frameworks),
@@ -167,21 +139,20 @@ def _environment(report: Report, finalize: Callable[[object], object] | None = N
 def _case(id_: str, report: Report, folder: Path | None, programs: Path) -> dict[str, object]:
     """The variables of the template of one case, by name."""
     case, results = report.cases.get(id_), report.by_case[id_]
-    shown: dict[str, list[ShownProgram]] = {}
+    shown: dict[str, list[tuple[str, sources.Source]]] = {}
     links: dict[str, str] = {}
     for variant, result in results.items():
         if result.program:
             to = os.path.relpath(programs / result.program, folder) if folder else ""
             links[variant] = quote(to)
-            source = sources.program(programs, result.program)
             of_adapter = shown.setdefault(variant.partition("/")[0], [])
-            of_adapter.append(ShownProgram(variant, links[variant], source))
+            of_adapter.append((variant, sources.program(programs, result.program)))
     groups = tables.outcome_groups(results)
     missing = sources.Source(missing="no case file has this case")
     return {
         "id": id_,
         "case": case,
-        "procedure": _procedure(case) if case else "",
+        "needs": sorted(required_by(case)) if case else (),
         "yaml": sources.case_text(case.where) if case else missing,
         "results": results,
         "groups": groups,
@@ -212,18 +183,3 @@ def _command(case: str, variant: str) -> str:
     adapter, _, name = variant.partition("/")
     chosen = ["--adapter", adapter, "--variant", name, "-k", case.partition("[")[0]]
     return shlex.join(["conformance", "run", *chosen])
-
-
-def _procedure(case: Case) -> str:
-    """How gradients are taken, within which tolerance, and what a variant needs for the case."""
-    procedure = case.procedure
-    words = procedure.kind.replace("_", " ")
-    if procedure.kind == "train":
-        words += f", {procedure.steps} steps of SGD({procedure.learning_rate:g})"
-    if procedure.between:
-        words += f", {_BETWEEN[procedure.between]}"
-    if case.release:
-        words += f", {case.release} times"
-    needs = ", ".join(sorted(required_by(case)))
-    tolerance = f"rtol {case.tolerance.rtol:g}, atol {case.tolerance.atol:g}"
-    return f"{words}; tolerance {tolerance}{f'; needs {needs}' if needs else ''}"

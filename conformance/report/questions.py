@@ -4,8 +4,6 @@ A question names the cases and the checks that answer it. The answer of a varian
 among those cases, and names the case.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter

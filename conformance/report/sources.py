@@ -1,7 +1,5 @@
 """Texts that the report shows: a case as it was written, and the programs, highlighted."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterable

@@ -3,25 +3,14 @@
 Variants that do the same share a row or a column.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from conformance.compare import drop_of, region_count
-from conformance.compare.numeric import (
-    Missing,
-    Subject,
-    Value,
-    close,
-    comparable_gradient,
-    largest_difference,
-    summary,
-    values_of,
-)
+from conformance.compare import drop_of, numeric, region_count
+from conformance.compare.numeric import Missing, Subject, Value, largest_difference, summary
 from conformance.judge.outcomes import Outcome, of_result, of_verdict, unoffered
 from conformance.model.case import Tolerance
 from conformance.model.observation import Allowed, Expected, Phase, Run
@@ -40,9 +29,6 @@ def _together(keys: Iterable[tuple[str, _T]]) -> dict[_T, tuple[str, ...]]:
     for variant, key in keys:
         groups[key] = (*groups.get(key, ()), variant)
     return groups
-
-
-# -- outcomes --------------------------------------------------------------------------------------
 
 
 class Statement(NamedTuple):
@@ -82,9 +68,6 @@ def _statements(result: Result, outcome: Outcome) -> tuple[Statement, ...]:
             words = reason.words if reason else verdict.message
             by_note.setdefault(note, Statement(words, note, is_unexpected(verdict)))
     return tuple(by_note.values())
-
-
-# -- arrays ----------------------------------------------------------------------------------------
 
 
 class Cell(NamedTuple):
@@ -166,7 +149,7 @@ def _values(source: Run | Expected | None) -> dict[Subject, Value]:
     if source is None:
         return {}
     state = {("state", f"state {name}"): array for name, array in (source.state or {}).items()}
-    return values_of(source) | state
+    return numeric.values_of(source) | state
 
 
 def _value_cell(
@@ -192,11 +175,8 @@ def _value_cell(
     else:
         text = "shape" if isinstance(against, np.ndarray) else "≠ None"
     if subject[0] == "gradient":
-        observed = comparable_gradient(observed, plain, against)
-    return Cell(text, more, not close(observed, against, tolerance))
-
-
-# -- executions ------------------------------------------------------------------------------------
+        observed = numeric.comparable_gradient(observed, plain, against)
+    return Cell(text, more, not numeric.close(observed, against, tolerance))
 
 
 class CountRow(NamedTuple):
@@ -266,9 +246,6 @@ def _count_cell(run: Run, expected: Mapping[_Counted, Allowed], key: _Counted) -
         return Cell(str(count), "nothing is expected")
     reason = f" ({allowed.reason})" if allowed.reason else ""
     return Cell(str(count), f"expected {allowed}{reason}", count not in allowed)
-
-
-# -- memory ----------------------------------------------------------------------------------------
 
 
 class MemoryRow(NamedTuple):

@@ -1,7 +1,5 @@
 """Texts of all views: shortened, and with safe addresses."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import quote, urlsplit
 

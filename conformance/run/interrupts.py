@@ -1,7 +1,5 @@
 """SIGINT and SIGTERM: the first one ends a run in good order, and none interrupts storing results."""
 
-from __future__ import annotations
-
 import ctypes
 import signal
 import threading

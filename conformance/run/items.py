@@ -38,7 +38,6 @@ class CaseFile(pytest.File):
         self._items = items
 
     def collect(self) -> Iterable[PairItem]:
-        """The file's items."""
         return self._items(self)
 
 

@@ -3,21 +3,18 @@
 It is no entry point: installed beside another project, it adds nothing to that project's pytest.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from conformance.drivers.implementation import describe
 from conformance.errors import ConformanceError
 from conformance.paths import find_paths
 from conformance.run.options import OPTIONS
-from conformance.run.selection import Limits, select
+from conformance.run.selection import LIMITS, select
 from conformance.run.session import Suite
 from conformance.words import printable
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The plugin's options."""
     group = parser.getgroup("conformance", "conformance of recomputation")
     for name, told in OPTIONS.items():
         group.addoption(name, **told)
@@ -54,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
             option("known"),
             smoke=option("smoke"),
             named=[*option("case"), *(f"{name}/*" for name in option("family"))],
-            limits=Limits(option("time_limit"), option("memory_limit")),
+            limits={name: option(name) for name in LIMITS if option(name) is not None},
             shard=option("shard"),
         )
     except ConformanceError as error:

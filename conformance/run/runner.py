@@ -4,13 +4,11 @@ The framework runs in the adapter's worker process alone. Expectations come from
 in the process that judges, and never go to the worker.
 """
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -172,34 +170,11 @@ def _verdict(
     return Verdict(check, status, Level.MUST, message, expected, observed, facts=facts)
 
 
-def _with_note(verdict: Verdict, note: str) -> Verdict:
-    """The verdict, with a note in its message where it says how the run ended."""
-    if verdict.check != ERROR:
-        return verdict
-    return msgspec.structs.replace(verdict, message=f"{verdict.message} ({note})")
-
-
 def _printable(verdict: Verdict) -> Verdict:
     """A verdict whose words may be printed: some are an implementation's own."""
     words = {name: getattr(verdict, name) for name in ("message", "expected", "observed")}
     shown = {name: printable(text) for name, text in words.items()}
     return verdict if words == shown else msgspec.structs.replace(verdict, **shown)
-
-
-@dataclass
-class Stopwatch:
-    """Seconds per stage of a run (`STAGES`)."""
-
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time spent inside the `with` to a stage."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] += time.perf_counter() - start
 
 
 class Runner:
@@ -219,16 +194,26 @@ class Runner:
     ) -> None:
         self.adapter, self.paths, self.known = adapter, paths, known
         self.pool = pool or Pool(adapter, log)
-        self.watch = Stopwatch()
+        #: Of each stage.
+        self.seconds = dict.fromkeys(STAGES, 0.0)
         #: Programs that are written and have not run yet.
         self._programs: dict[Key, Program | EmitFailure] = {}
         #: The case that each file of a program is of.
         self._files: dict[Path, str] = {}
 
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside the `with` to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - start
+
     def start(self, variants: Sequence[Variant]) -> Mapping[str, str]:
         """Import the framework, and somebody's own recompute, and warm up. Returns versions; raises
         `BrokenAdapterError`."""
-        with self.watch.stage("import"):
+        with self.stage("import"):
             described = self.pool.describe([variant.name for variant in variants])
             if self.adapter.implementation is not None and variants:
                 self.pool.signature(variants[0].name, self.adapter.implementation.function)
@@ -237,7 +222,7 @@ class Runner:
     def emit(self, pairs: Sequence[tuple[Case, Variant]]) -> None:
         """Write the programs of these cases and variants, those that a variant can express."""
         expressible = [(c, v) for c, v in pairs if lacking(c, v) is None]
-        with self.watch.stage("emitting"):
+        with self.stage("emitting"):
             written = write_programs(self.adapter, expressible, self.paths.reports, self._files)
         self._programs.update(written)
 
@@ -250,7 +235,7 @@ class Runner:
         unsupported = lacking(case, variant)
         if unsupported is not None:
             return self._result(case, variant, (unsupported,))
-        with self.watch.stage("judging"):
+        with self.stage("judging"):
             contradicted = self._contradicted(case)
         if contradicted is not None:
             return self._result(case, variant, (contradicted,))
@@ -274,10 +259,15 @@ class Runner:
             used.append(self._expected(case, variant, samples))
             return used[-1]
 
-        with self.watch.stage("judging"):
+        with self.stage("judging"):
             verdicts = verdicts_on(case, variant, expect, outcome.observation)
-        if note:
-            verdicts = tuple(_with_note(verdict, note) for verdict in verdicts)
+        if note:  # where a verdict says how the run ended
+            verdicts = tuple(
+                msgspec.structs.replace(v, message=f"{v.message} ({note})")
+                if v.check == ERROR
+                else v
+                for v in verdicts
+            )
         expected = used[-1] if used else None
         return self._result(case, variant, verdicts, outcome.observation, expected, path)
 
@@ -289,9 +279,9 @@ class Runner:
         """
         note = ""
         while True:
-            with self.watch.stage("import"):
+            with self.stage("import"):
                 unready = self.pool.ready(variant.name)
-            with self.watch.stage("observing"):
+            with self.stage("observing"):
                 outcome = unready or self.pool.observe(program)
             if note or not isinstance(outcome, Crashed | TimedOut):
                 return outcome, note
@@ -300,7 +290,6 @@ class Runner:
             self.pool.close()
 
     def close(self) -> None:
-        """Stop the worker process."""
         self.pool.close()
 
     @cached_property

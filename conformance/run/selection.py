@@ -5,10 +5,11 @@ from __future__ import annotations
 import fnmatch
 import re
 import zlib
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from conformance.drivers.adapter import Adapter, Variant, find_adapter
 from conformance.drivers.implementation import Described, adapt
@@ -22,6 +23,8 @@ from conformance.observe.pool import completed
 from conformance.oracle.interpreter import check_shapes, is_own
 from conformance.paths import Paths, find_paths
 
+#: By option, how a header names the limit: of a case on a variant, and of a worker.
+LIMITS = {"time_limit": "seconds", "memory_limit": "GiB"}
 _SHARD = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")
 
 
@@ -58,36 +61,6 @@ class Chosen:
     variants: tuple[Variant, ...]
     known: tuple[Entry, ...]
 
-    @property
-    def whole(self) -> bool:
-        """Whether no variant is left out."""
-        return self.variants == self.adapter.variants
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits in the place of the adapters': seconds for a case on a variant, GiB for a worker."""
-
-    seconds: float | None = None
-    gib: float | None = None
-
-    def __post_init__(self) -> None:
-        for option, value in (("--time-limit", self.seconds), ("--memory-limit", self.gib)):
-            if value is not None and not 0 < value < float("inf"):
-                raise ConformanceError(f"{option} {value:g}: a limit is a number above 0")
-
-    def put_on(self, adapter: Adapter) -> Adapter:
-        """The adapter with these limits."""
-        limits = {"time_limit": self.seconds, "memory_limit": self.gib}
-        update = {name: value for name, value in limits.items() if value is not None}
-        return replace(adapter, model=adapter.model.model_copy(update=update))
-
-    @property
-    def named(self) -> dict[str, float]:
-        """As a header says them."""
-        limits = {"seconds": self.seconds, "GiB": self.gib}
-        return {name: value for name, value in limits.items() if value is not None}
-
 
 @dataclass(frozen=True)
 class Selection:
@@ -99,7 +72,8 @@ class Selection:
     shard: Shard | None = None
     #: The ids of the cases that were asked for, by name or as smoke cases.
     wanted: frozenset[str] = frozenset()
-    limits: Limits = Limits()
+    #: The limits on the command line, as a header says them.
+    limits: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def hash(self) -> str:
@@ -116,20 +90,24 @@ def select(
     *,
     smoke: bool = False,
     named: Sequence[str] = (),
-    limits: Limits = Limits(),
+    limits: Mapping[str, float] = MappingProxyType({}),
     shard: str = "",
 ) -> Selection:
     """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
     `described` is somebody's own recompute, to be put in the place of one adapter's, and `known` a
     list of known deviations that takes the place of one adapter's, or a variant (`torch/reentrant`)
     that shares its own with somebody's recompute. `named` are patterns of the ids of cases, all if there
-    are none; of these, `smoke` chooses the smoke cases. `limits` take the place of the adapters'.
+    are none; of these, `smoke` chooses the smoke cases. `limits` (`LIMITS`) take the place of the
+    adapters'.
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
-    selected = [
-        limits.put_on(find_adapter(name, paths.adapters)) for name in dict.fromkeys(adapters)
-    ]
+    for name, value in limits.items():
+        if not 0 < value < float("inf"):
+            option = f"--{name.replace('_', '-')}"
+            raise ConformanceError(f"{option} {value:g}: a limit is a number above 0")
+    found = [find_adapter(name, paths.adapters) for name in dict.fromkeys(adapters)]
+    selected = [replace(a, model=a.model.model_copy(update=dict(limits))) for a in found]
     shares: list[str] = []
     if described is not None:
         if len(selected) != 1:
@@ -172,7 +150,8 @@ def select(
     if smoke:
         wanted &= {case.id for case in cases if case.smoke}
     part = Shard.parse(shard) if shard else None
-    return Selection(paths, cases, chosen, part, wanted, limits)
+    told = {LIMITS[name]: value for name, value in limits.items()}
+    return Selection(paths, cases, chosen, part, wanted, told)
 
 
 def _wanted(patterns: Sequence[str], cases: Sequence[Case], paths: Paths) -> frozenset[str]:
@@ -225,17 +204,20 @@ def unused(
     """The known deviations that explain nothing in a whole run of these cases.
 
     `covered` are the positions in their list of those that speak of a result. Those of the suite's own
-    cases are left out where others were run in their place.
+    cases are left out where others were run in their place, and those whose features none of these cases
+    has: they are about other programs.
     """
     try:
         folder = find_paths(adapters=paths.adapters).cases
         own = () if folder == paths.cases else load_folder(folder)
     except ConformanceError:  # an installation without cases of its own
         own = ()
-    absent = {case.id for case in own} - {case.id for case in cases}
+    ids = {case.id for case in cases}
+    absent = {case.id for case in own} - ids
     known = bound(known, Catalog([*own, *cases]))
     return tuple(
         entry
         for position, entry in enumerate(known)
         if not entry.shared and position not in covered and not any(map(entry.names_case, absent))
+        if entry.cases or any(map(entry.names_case, ids))
     )

@@ -4,8 +4,6 @@ Each pair is stored when it is judged (`conformance.store`), by whatever process
 variant has no way to express has no item; its result is stored, and it is counted in the summary.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import platform
@@ -81,8 +79,6 @@ class Suite:
         #: Where workers of xdist write what they have planned; made when the first one starts.
         self._plans: tempfile.TemporaryDirectory[str] | None = None
 
-    # -- start ---------------------------------------------------------------------------------
-
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Start every adapter once, before anything is judged."""
         self.session = session
@@ -139,12 +135,9 @@ class Suite:
         plan = Path(self._plans.name) / f"{node.gateway.id}.json"
         node.workerinput |= {"conformance_broken": list(self.broken), "conformance_plan": str(plan)}
 
-    # -- collection ----------------------------------------------------------------------------
-
     def pytest_collect_file(
         self, file_path: Path, parent: pytest.Collector
     ) -> pytest.Collector | None:
-        """Case files, and no others."""
         if file_path.suffix != ".yaml" or self.selection.paths.cases not in file_path.parents:
             return None
         file: CaseFile = CaseFile.from_parent(parent, path=file_path, items=self.items)
@@ -272,7 +265,7 @@ class Suite:
             shard=str(self.selection.shard or ""),
             started=self._started,
             implementation=implementation.function if implementation else "",
-            limits=self.selection.limits.named,
+            limits=self.selection.limits,
         )
 
     def _selection_in_words(self) -> str:
@@ -286,8 +279,6 @@ class Suite:
         words += ["--last-failed"] if getattr(options, "lf", False) else []
         words += [argument for argument in self.config.args if "::" in argument]
         return ", ".join(words)
-
-    # -- running -------------------------------------------------------------------------------
 
     def judge(
         self, case: Case, variant: Variant
@@ -306,47 +297,38 @@ class Suite:
     def _result(self, case: Case, variant: Variant) -> Result:
         """The result of a case on a variant, stored already, or judged now and then stored. One that is
         stored is written again only if other deviations are known by now. Raises `WriteError`."""
-        store, pair = self._store(variant.adapter), (case.id, variant.id)
-        stored = store.result(pair) if pair in self._stored[variant.adapter] else None
-        if stored is None:
-            result = self._run(case, variant)
-        else:
-            result = noted(self._chosen[variant.adapter].known, stored)
+        name, pair = variant.adapter, (case.id, variant.id)
+        if name not in self._stores:  # a process of xdist joins the run that was begun
+            self._stores[name] = Store(self._file(name))
+            self._stored[name] = self._stores[name].join()
+        store = self._stores[name]
+        stored = store.result(pair) if pair in self._stored[name] else None
+        known = self._chosen[name].known
+        result = self._run(case, variant) if stored is None else noted(known, stored)
         if stored is None or result.verdicts != stored.verdicts:
             store.put(result)
         return result
 
-    def _store(self, name: str) -> Store:
-        """The store of an adapter; a process of xdist joins the run that was begun."""
-        if name not in self._stores:
-            self._stores[name] = Store(self._file(name))
-            self._stored[name] = self._stores[name].join()
-        return self._stores[name]
-
     def _run(self, case: Case, variant: Variant) -> Result:
-        """Run a case on a variant, after its program and those of the next pairs are written."""
-        runner = self.runners[variant.adapter]
+        """Run a case on a variant, after its program and those of the next pairs are written together:
+        a few at first, so that the first verdict does not wait for all programs."""
+        name = variant.adapter
+        runner = self.runners[name]
         if runner.unwritten(case, variant):
-            batch = self._next_batch(case, variant)
+            position, size = (
+                self._positions[case.id, variant.id],
+                self._batches.get(name, _FIRST_BATCH),
+            )
+            self._batches[name] = min(2 * size, _LARGEST_BATCH)
+            batch = self._listed[name][position : position + size]
             runner.emit([pair for pair in batch if runner.unwritten(*pair)])
         return runner.run(case, variant)
-
-    def _next_batch(self, case: Case, variant: Variant) -> Sequence[tuple[Case, Variant]]:
-        """A pair and those that come after it, whose programs are formatted together: a few at first,
-        so that the first verdict does not wait for all programs."""
-        name = variant.adapter
-        position = self._positions[case.id, variant.id]
-        size = self._batches.get(name, _FIRST_BATCH)
-        self._batches[name] = min(2 * size, _LARGEST_BATCH)
-        return self._listed[name][position : position + size]
 
     def _stop_unwritten(self, error: WriteError) -> None:
         """Stop the run, since further results could not be written."""
         self.unwritten = self.unwritten or str(error)
         assert self.session is not None
         self.session.shouldstop = "nothing more can be stored"
-
-    # -- end -----------------------------------------------------------------------------------
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -362,7 +344,7 @@ class Suite:
             for name, runner in self.runners.items():
                 runner.close()
                 if name in self._stores:
-                    self._guarded(partial(self._stores[name].add_seconds, runner.watch.seconds))
+                    self._guarded(partial(self._stores[name].add_seconds, runner.seconds))
             if self.worker_input is not None:
                 output = self.config.workeroutput  # type: ignore[attr-defined]
                 output["conformance_unwritten"] = self.unwritten
@@ -402,7 +384,7 @@ class Suite:
             for part in self.selection.paths.reports.glob(f"{name}.*-of-*.db"):
                 part.unlink(missing_ok=True)
         stale: tuple[Entry, ...] = ()
-        if whole and chosen.whole:
+        if whole and chosen.variants == chosen.adapter.variants:
             met = {n for result in results.results for n in covered(chosen.known, result)}
             stale = unused(chosen.known, met, self.selection.cases, self.selection.paths)
         return replace(

@@ -1,10 +1,8 @@
 """The end of a run in words: a table of outcomes by variant, then what was unexpected."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -29,34 +27,31 @@ from conformance.words import counted
 
 #: How many unexpected verdicts are printed, and how many of one kind; all are in the results file.
 LISTED, LISTED_OF_A_KIND = 40, 5
-_STYLES = {
+_STYLES: Mapping[str, str] = {
     Outcome.RIGHT: "green",
     Outcome.WRONG: "red",
     Outcome.RAISES: "red",
     Outcome.BROKEN: "magenta",
     Outcome.NOT_OFFERED: "dim",
     Outcome.NOT_RUN: "dim",
+    "known": "cyan",
+    "unexpected": "bold red",
 }
 
 
-@dataclass(frozen=True)
-class Unexpected:
-    """An unexpected verdict of a result. Those of one `kind` have one cause as far as can be told."""
+#: An unexpected verdict of a result.
+Unexpected = tuple[Result, Triaged]
 
-    result: Result
-    triaged: Triaged
 
-    @property
-    def kind(self) -> str:
-        """What it has in common with others; a known deviation that is gone is of another kind."""
-        verdict = self.triaged.verdict
-        gone = "gone" if self.triaged.entry is not None else ""
-        return f"{verdict.check} {cause(verdict)} {gone}"
+def _kind(unexpected: Unexpected) -> str:
+    """What it has in common with others of one cause, as far as can be told; a known deviation that is
+    gone is of another kind."""
+    verdict, entry = unexpected[1].verdict, unexpected[1].entry
+    return f"{verdict.check} {cause(verdict)} {'' if entry is None else 'gone'}"
 
-    @property
-    def broken(self) -> bool:
-        """Whether the suite or the adapter is at fault."""
-        return self.triaged.verdict.status is Status.BROKEN
+
+def _is_broken(unexpected: Unexpected) -> bool:
+    return unexpected[1].verdict.status is Status.BROKEN
 
 
 @dataclass(frozen=True)
@@ -75,15 +70,13 @@ class AdapterRun:
 
     @cached_property
     def triaged(self) -> tuple[tuple[Result, tuple[Triaged, ...]], ...]:
-        """Every result with its verdicts triaged."""
         found = () if self.results is None else self.results.results
         return tuple((result, triaged(self.known, result)) for result in found)
 
     @cached_property
     def unexpected(self) -> tuple[Unexpected, ...]:
-        """All unexpected verdicts."""
         return tuple(
-            Unexpected(result, verdict)
+            (result, verdict)
             for result, verdicts in self.triaged
             for verdict in verdicts
             if verdict.triage is Triage.UNEXPECTED
@@ -179,20 +172,14 @@ def outcome_table(runs: Sequence[AdapterRun]) -> Table:
     for name in names:
         table.add_column(name, justify="right")
     for variant, by_name in counts.items():
-        cells = [Text(f"{by_name[name] or ''}", style=_style(name)) for name in names]
+        cells = [Text(f"{by_name[name] or ''}", style=_STYLES.get(name, "")) for name in names]
         table.add_row(variant, *cells)
     return table
 
 
-def _style(column: str) -> str:
-    if column == "known":
-        return "cyan"
-    return "bold red" if column == "unexpected" else _STYLES.get(Outcome(column), "")
-
-
 def _most_of_a_kind(runs: Sequence[AdapterRun]) -> int:
     """How many of each kind are printed: fewer if there are many kinds, so that each has a place."""
-    numbers = [n for run in runs for n in Counter(u.kind for u in run.unexpected).values()]
+    numbers = [n for run in runs for n in Counter(map(_kind, run.unexpected)).values()]
     fitting = (
         most
         for most in range(LISTED_OF_A_KIND, 1, -1)
@@ -204,12 +191,12 @@ def _most_of_a_kind(runs: Sequence[AdapterRun]) -> int:
 def _unexpected(run: AdapterRun, most_of_a_kind: int, room: int) -> Iterator[Text]:
     """The unexpected verdicts of a run, in at most so many entries. What is `broken` comes last; rare
     kinds come first, since they would be lost behind fifty of one cause."""
-    kinds = Counter(verdict.kind for verdict in run.unexpected)
-    listed = sorted(run.unexpected, key=lambda u: (u.broken, kinds[u.kind], u.kind))
+    kinds = Counter(map(_kind, run.unexpected))
+    listed = sorted(run.unexpected, key=lambda u: (_is_broken(u), kinds[_kind(u)], _kind(u)))
     left_out: list[str] = []
-    for kind, same in groupby(listed, key=lambda unexpected: unexpected.kind):
+    for kind, same in groupby(listed, key=_kind):
         verdicts = list(same)
-        most = min(1 if verdicts[0].broken else most_of_a_kind, room)
+        most = min(1 if _is_broken(verdicts[0]) else most_of_a_kind, room)
         if most <= 0:
             left_out.append(kind)
             continue
@@ -225,8 +212,8 @@ def _unexpected(run: AdapterRun, most_of_a_kind: int, room: int) -> Iterator[Tex
 
 
 def _line(run: AdapterRun, unexpected: Unexpected) -> Text:
-    result, verdict = unexpected.result, unexpected.triaged.verdict
-    reason = f" [{unexpected.triaged.reason}]" if unexpected.triaged.reason else ""
+    result, found = unexpected
+    verdict, reason = found.verdict, f" [{found.reason}]" if found.reason else ""
     text = Text(f"{result.case}[{result.variant}] {verdict.check}\n", style="bold")
     text.append(f"  {verdict.status}: {verdict.message}{reason}\n", style="default not bold")
     if result.program:

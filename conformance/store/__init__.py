@@ -7,6 +7,7 @@ rows of earlier runs stay until a new one has ended.
 
 from conformance.language.hashing import cases_hash
 from conformance.store.reading import file_of, read, read_folder, unite
-from conformance.store.writing import TABLES, Begun, Store
+from conformance.store.writing import TABLES, Begun, Store, numbers_of
 
-__all__ = ["TABLES", "Begun", "Store", "cases_hash", "file_of", "read", "read_folder", "unite"]
+__all__ = ["TABLES", "Begun", "Store", "cases_hash", "file_of", "numbers_of", "read", "read_folder"]
+__all__ += ["unite"]

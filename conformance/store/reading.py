@@ -1,7 +1,5 @@
 """Reading results: one file, a folder of them, the parts of a divided run."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os
@@ -205,7 +203,6 @@ class Reader:
         self._verdicts: dict[tuple[Any, ...], Verdict] = {}
 
     def results(self) -> Results:
-        """The whole run."""
         header = self.header()
         results, planned = self._results("run_id = ?", self._run)
         strange = next((r for r in results if r.variant not in header.variants), None)

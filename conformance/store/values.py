@@ -4,8 +4,6 @@ Nothing that is read is trusted: JSON is decoded by types, arrays by dtype and s
 characters in strings are escaped. What is malformed raises `ValueError` or `zlib.error`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import zlib

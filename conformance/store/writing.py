@@ -1,7 +1,5 @@
 """Writing results: a run begins or goes on, stores each pair, and ends."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib
@@ -10,10 +8,9 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from conformance.errors import ComparisonError, WriteError
 from conformance.judge.outcomes import of_result
@@ -33,8 +30,7 @@ _ATTEMPTS = 200
 _OF_PAIR = ("verdict", "number", "content", "array_of_pair")
 
 
-@dataclass(frozen=True)
-class Begun:
+class Begun(NamedTuple):
     """How a run began: the pairs that are stored already, of the run that it goes on with, and what the
     user should be told of an earlier run."""
 
@@ -80,10 +76,19 @@ class Store:
         with reading.translated(self.path):
             last = self._connection.execute("SELECT max(id) FROM run").fetchone()[0]
             earlier = None if last is None else Reader(self.path, self._connection, last).header()
-        if earlier is not None and not fresh and self._cut_off(last):
+        query = "SELECT ended IS NULL OR interrupted != '' FROM run WHERE id = ?"
+        cut_off = last is not None and self._connection.execute(query, (last,)).fetchone()[0]
+        if earlier is not None and not fresh and cut_off:
             differing = reading.difference(earlier, header)
             if not differing:
-                return self._resume(last, planned)
+                self._run = last
+                with self._transaction():
+                    again = "UPDATE run SET ended = NULL, interrupted = '' WHERE id = ?"
+                    self._connection.execute(again, (last,))
+                    self._plan(planned)
+                stored = self._judged()
+                words = f"going on after {len(stored):,} of {len(planned):,} pairs"
+                return Begun(stored, f"{words} (--fresh starts anew)")
             message = f"an earlier run was cut off, with other {differing}; this one begins anew"
         with self._transaction():
             values = (getattr(header, name) for name in HEADER)
@@ -94,20 +99,6 @@ class Store:
             self._run = cursor.lastrowid or 0
             self._plan(planned)
         return Begun(frozenset(), message)
-
-    def _cut_off(self, run: int) -> bool:
-        query = "SELECT ended IS NULL OR interrupted != '' FROM run WHERE id = ?"
-        return bool(self._connection.execute(query, (run,)).fetchone()[0])
-
-    def _resume(self, run: int, planned: Sequence[Pair]) -> Begun:
-        self._run = run
-        with self._transaction():
-            begin = "UPDATE run SET ended = NULL, interrupted = '' WHERE id = ?"
-            self._connection.execute(begin, (run,))
-            self._plan(planned)
-        stored = self._judged()
-        words = f"going on after {len(stored):,} of {len(planned):,} pairs (--fresh starts anew)"
-        return Begun(stored, words)
 
     def _judged(self) -> frozenset[Pair]:
         """The pairs of this run that are stored."""
@@ -132,7 +123,6 @@ class Store:
             return Reader(self.path, self._connection, self._run).result(pair)
 
     def results(self) -> Results:
-        """What this run has stored."""
         with reading.translated(self.path):
             return Reader(self.path, self._connection, self._run).results()
 
@@ -165,7 +155,7 @@ class Store:
         if isinstance(value, Run):
             self._connection.executemany(
                 "INSERT INTO number VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [(pair_id, name, *row) for row in _number_rows(value)],
+                [(pair_id, name, *row) for row in numbers_of(value)],
             )
         numbers: list[int] = []
 
@@ -276,7 +266,8 @@ def _verdict_row(verdict: Verdict) -> tuple[Any, ...]:
     )
 
 
-def _number_rows(run: Run) -> Iterator[tuple[str, str, str, str, int]]:
+def numbers_of(run: Run) -> Iterator[tuple[str, str, str, str, int]]:
+    """What was measured in a run: a quantity, region, statement, phase and value each."""
     for seen in run.executions or ():
         yield "executions", seen.region, seen.statement, seen.phase, seen.count
     state = run.random_state

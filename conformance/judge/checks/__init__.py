@@ -35,9 +35,11 @@ CHECKS: Mapping[str, Check] = {
 def applicable(case: Case) -> tuple[str, ...]:
     """The names of the checks that a case is put to, in the order of `CHECKS`."""
     if case.error is not None:
-        # A run that ends in an error has no values to judge, but it may leave memory behind.
+        # A run that ends in an error has no values to judge. It may leave memory behind, and a generator
+        # elsewhere.
+        draws = (randomness.CHECK.name,) if randomness.CHECK.applies(case) and case.seeded else ()
         leaks = (release.CHECK.name,) if case.release else ()
-        return (error.CHECK.name, *leaks)
+        return (error.CHECK.name, *draws, *leaks)
     return tuple(name for name, check in CHECKS.items() if check.applies(case))
 
 

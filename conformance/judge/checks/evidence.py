@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from conformance.drivers.adapter import Variant
-from conformance.judge.arrays import against_others, difference
+from conformance.judge.arrays import against_others, difference, differs
 from conformance.model.case import Case
 from conformance.model.facts import Difference, Fact
 from conformance.model.observation import Array, Expected, Observation, RandomSample, Run
@@ -76,6 +76,9 @@ class Evidence:
             fault = difference(of, name, plain, reference, to_reference, "reference", in_plain=True)
         if fault is None and recomputed is not None and plain is not None:
             fault = difference(of, name, recomputed, plain, to_plain, "plain run")
+            if fault and exact and not differs(recomputed, plain, self.case.tolerance):
+                of_values = of == "value"
+                fault = replace(fault, rounding="exact" if of_values else "exact_gradients")
         if fault is None and recomputed is not None and reference is not None:
             fault = difference(of, name, recomputed, reference, to_reference, "reference")
         return fault

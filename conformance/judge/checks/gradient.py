@@ -1,8 +1,9 @@
 """Every gradient asked for is there, and equals the plain run's and the reference's.
 
-`None` where there should be an array is a failure, whatever the framework's documentation says. So are
-zeros where the plain run has `None`, since an optimizer applies weight decay to a parameter with a zero
-gradient. The gradients of a second backward and of higher orders are judged in the same way. Where the
+`None` where there should be an array is a failure, whatever the framework's documentation says. The plain
+run decides, also where the gradient is zero: an optimizer applies weight decay to a parameter with a zero
+gradient, and skips one whose gradient is `None`. So `None` in place of the plain run's zeros is a failure,
+and so are zeros in place of its `None`. The gradients of a second backward and of higher orders are judged in the same way. Where the
 case lets a rerun draw other random numbers, a difference is reported and not failed.
 """
 
@@ -13,7 +14,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from conformance.judge.arrays import Against, is_none_or_zero, is_unexpected, summary
+from conformance.judge.arrays import Against, is_none_or_zero, is_unexpected, summaries
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.judge.checks.value import agreed
 from conformance.language.operations import RANDOM
@@ -61,9 +62,9 @@ def _compare(
         free = {region.name for region in evidence.case.regions() if not region.preserve_rng}
         if any(region in free and s.op in RANDOM for region, s in evidence.case.statements()):
             fault, status = replace(fault, may_draw=True), Status.REPORT
-        wanted = summary(expected if fault.against == "reference" else plain.get(name))
-        seen = summary(recomputed.get(name))
-        return CHECK.verdict(status, fault.words(), wanted, seen, facts=(fault,))
+        wanted = expected if fault.against == "reference" else plain.get(name)
+        sides = summaries(wanted, recomputed.get(name))
+        return CHECK.verdict(status, fault.words(), *sides, facts=(fault,))
     what = f"{len(evidence.case.wrt)} gradients"
     return agreed(CHECK, what, alike=evidence.drew_alike, reference=bool(reference))
 
@@ -86,10 +87,10 @@ def _fault(
     if different:
         return different
     if recomputed is None:
-        should = plain if reference is None else reference
-        if should is None or is_none_or_zero(should):
+        against: Against = "plain run" if is_none_or_zero(reference) else "reference"
+        should = plain if against == "plain run" else reference
+        if should is None:
             return None
-        against: Against = "plain run" if reference is None else "reference"
         return Difference(kind, name, "none", against, expected_shape=should.shape)
     # Where the plain program raised, as it may, the reference alone says what should be there.
     alone = evidence.refused_plain and reference is not None

@@ -4,7 +4,7 @@ The first is a must: another mask in the rerun gives a wrong gradient and no err
 be observed, gradients are compared: under one seed the outputs of plain and recomputed are equal, and
 gradients that differ come from other draws. What the program draws after a rerun is a must as well: the
 masks of the next step must not depend on whether this step was recomputed. Where the generator stands at
-the end is a should. Where the case says that the random state need not be preserved, what happened is
+the end is a should, after a run and after an error that the case promises. Where the case says that the random state need not be preserved, what happened is
 reported and never failed.
 
 A case may state the sum of a gradient's elements as a multiple of the loss that holds whatever is drawn.
@@ -41,6 +41,8 @@ Place = tuple[str, str]
 
 
 def _judge(evidence: Evidence) -> Verdict:
+    if evidence.case.error is not None:
+        return _after_error(evidence)
     by_sums = _by_sums(evidence) if evidence.case.totals else None
     if by_sums is not None:
         return by_sums
@@ -74,20 +76,46 @@ def _judge(evidence: Evidence) -> Verdict:
         message += ", ".join(place_name(*place) for place in later)
         sides = ("the numbers of the plain run", "other numbers")
         return verdict(Status.FAIL, message, *sides, facts=(drawn, Sampling("later", later)))
+    moved = _moved(evidence)
+    if moved:
+        message = f"{rerun_drew}, but afterwards {_elsewhere(moved)}"
+        status = Status.WARN if preserved else Status.REPORT
+        return verdict(status, message, facts=(replace(drawn, generators=moved),))
+    if not preserved:
+        return verdict(Status.REPORT, f"{rerun_drew}, though it need not")
+    return verdict(Status.PASS, rerun_drew)
+
+
+def _after_error(evidence: Evidence) -> Verdict:
+    """The verdict on a run that ends in an error: only where the generators stand was observed."""
+    if evidence.recomputed.generators.keys().isdisjoint(evidence.plain.generators):
+        message = "the adapter does not observe where generators stand after an error"
+        return CHECK.verdict(Status.UNSUPPORTED, message)
+    moved, how = _moved(evidence), "the numbers that generators draw next"
+    if not moved:
+        message = "after the error, generators are where the plain run leaves them"
+        return CHECK.verdict(Status.PASS, message, method=how)
+    preserved = all(region.preserve_rng for region in evidence.case.regions())
+    status, fact = (
+        Status.WARN if preserved else Status.REPORT,
+        Sampling("unknown", generators=moved),
+    )
+    return CHECK.verdict(status, f"after the error {_elsewhere(moved)}", method=how, facts=(fact,))
+
+
+def _moved(evidence: Evidence) -> tuple[str, ...]:
+    """The generators that are not where the plain run leaves them."""
     left = evidence.plain.generators
-    moved = tuple(
+    return tuple(
         name
         for name, numbers in evidence.recomputed.generators.items()
         if name in left and not np.array_equal(numbers, left[name])
     )
-    if moved:
-        which = "" if moved == ("implicit",) else f" ({', '.join(moved)})"
-        message = f"{rerun_drew}, but afterwards the generator{which} is not where the plain run "
-        status = Status.WARN if preserved else Status.REPORT
-        return verdict(status, f"{message}leaves it", facts=(replace(drawn, generators=moved),))
-    if not preserved:
-        return verdict(Status.REPORT, f"{rerun_drew}, though it need not")
-    return verdict(Status.PASS, rerun_drew)
+
+
+def _elsewhere(moved: tuple[str, ...]) -> str:
+    which = "" if moved == ("implicit",) else f" ({', '.join(moved)})"
+    return f"the generator{which} is not where the plain run leaves it"
 
 
 def _by_sums(evidence: Evidence) -> Verdict | None:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.judge.limits import STEP, TENSORS
-from conformance.model.facts import Growth
+from conformance.model.facts import Growth, told_apart
 from conformance.model.verdict import Status, Verdict
 
 _Quantity = Literal["live tensors", "bytes"]
@@ -61,7 +61,10 @@ def _judge(evidence: Evidence) -> Verdict:
     shown = "; ".join(readings)
     # What grows is named, if anything does, else what is left after each step.
     growing = [fault for fault in faults if fault.kind == "grows"]
-    words = [f"{f.what} grow by {f.observed:g} per step, plain by {f.plain:g}" for f in growing]
+    words = [
+        "{} grow by {} per step, plain by {}".format(f.what, *told_apart(f.observed, f.plain))
+        for f in growing
+    ]
     wanted, message = "no growth beyond plain's", "; ".join(words)
     if faults and not growing:
         words = [f"{f.observed:.0f} {f.what}, plain {f.plain:.0f}" for f in faults]

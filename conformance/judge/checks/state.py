@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformance.judge.arrays import differs, summary
+from conformance.judge.arrays import differs, summaries
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.language.operations import NOTED
 from conformance.model.case import Case
@@ -55,7 +55,8 @@ def _change(case: Case, name: str, observed: Array, control: Array) -> Change:
     if observed.shape == control.shape and name in starts and np.all(control != starts[name]):
         moved, plain_moved = (a.astype(np.float64) - starts[name] for a in (observed, control))
         times = number(float(np.mean(moved / plain_moved)))
-    return State(name, summary(observed), summary(control), times)
+    expected, seen = summaries(control, observed)
+    return State(name, seen, expected, times)
 
 
 def _words(change: Change) -> str:

@@ -1,7 +1,5 @@
 """The functions that the pool calls in a worker process."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import importlib.metadata

@@ -6,8 +6,6 @@ result is in the graph to be evaluated. A statement that adds to the graph after
 returned is a rerun.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -40,7 +38,6 @@ class Graph:
     requested: Sequence[str]
 
     def before(self, primitive: str) -> list[str]:
-        """The primitives that make the arrays that a primitive reads."""
         read = self.reads.get(primitive, ())
         return [self.makers[array] for array in read if array in self.makers]
 
@@ -106,11 +103,9 @@ class Lazy(Base):
         write to it, since it does not have it."""
 
     def is_computed(self, array: Any) -> bool:
-        """Whether an array has been evaluated."""
         return not self.graph([array]).names
 
     def arrays(self, tree: Any) -> Iterator[Any]:
-        """The arrays in a tree."""
         if isinstance(tree, self.array):
             yield tree
         elif isinstance(tree, Mapping | list | tuple):

@@ -1,17 +1,14 @@
 """How much memory a run holds: what is read when its first forward and backward passes start."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FrameType
+from typing import NamedTuple
 
 from conformance.model.observation import RandomState
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """Bytes of tensors held, those of them that the variables of `run` hold, and random state. `held`
     and `states` are `None` where they cannot be told."""
 

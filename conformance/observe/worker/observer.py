@@ -5,8 +5,6 @@ run of a program is made of separate passes, so that what watches one thing cann
 values first, with nothing attached; then executions and random samples; then memory.
 """
 
-from __future__ import annotations
-
 import gc
 import random
 import time
@@ -89,8 +87,6 @@ class Observer(contract.Observer, ABC):
         #: The random state kept in the last run that `retained` measured.
         self.random_state: RandomState | None = None
 
-    # -- what each framework says for itself -----------------------------------------------------
-
     def warm_up(self) -> None:
         """Run once before the first program, outside all limits of a case."""
 
@@ -141,8 +137,6 @@ class Observer(contract.Observer, ABC):
     def unobserved(self, program: Program) -> Mapping[str, str]:
         """For each check that cannot be observed on this variant and program: why."""
         return {}
-
-    # -- passes ----------------------------------------------------------------------------------
 
     def observe(self, program: Program) -> Observation:
         """The plain and the recomputed run of a program. An exception from here is the suite's fault."""
@@ -232,7 +226,9 @@ class Observer(contract.Observer, ABC):
             run = self.read(result)
         except BaseException as error:  # sys.exit is the program's doing as any other
             self.raised(error)
-            return Run(error=error_seen(error, loaded.program))
+            # The explicit generators are not known: the program has returned nothing.
+            left = self.next_numbers(loaded.program, {})
+            return Run(error=error_seen(error, loaded.program), generators=left)
         return replace(run, generators=self.next_numbers(loaded.program, result))
 
     def unseed(self) -> None:
@@ -243,7 +239,7 @@ class Observer(contract.Observer, ABC):
 
     def next_numbers(self, program: Program, result: Mapping[str, Any]) -> Mapping[str, Array]:
         """The numbers that each generator of the program draws next, which tell its position. The
-        `result` of `run` holds the explicit ones."""
+        `result` of `run` holds the explicit ones, and is empty after an error."""
         draws: Mapping[str, Callable[[], Array | None]] = {
             "implicit": self.generator,
             "numpy": lambda: np.random.uniform(size=4),
@@ -397,8 +393,6 @@ class Observer(contract.Observer, ABC):
     def identity(self, value: object) -> int:
         """A key that differs for tensors that do not share memory."""
         return id(value)
-
-    # -- values ----------------------------------------------------------------------------------
 
     def to_tree(self, value: object) -> Tree:
         """An output as an observation: containers and non-tensors as they are."""

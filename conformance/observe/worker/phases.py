@@ -5,8 +5,6 @@ starts matter, `run` is recompiled from the program's text with a call before ea
 one. It still uses the program's own globals.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Callable, Iterator

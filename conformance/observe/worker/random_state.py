@@ -6,13 +6,12 @@ Some return no tensor, so that counting tensors misses the copies. This module w
 and tracks what they return until it is freed.
 """
 
-from __future__ import annotations
-
 import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -51,18 +50,13 @@ class RandomStates:
             for reader in self._readers:
                 module = sys.modules.get(reader[0])
                 if module is not None:
-                    read = self._tracking(reader, getattr(module, reader[1]))
+                    read = partial(self._tracked, reader, getattr(module, reader[1]))
                     stack.enter_context(patch.object(module, reader[1], read))
             yield
 
-    def _tracking(self, reader: Reader, read: Callable[..., Any]) -> Callable[..., Any]:
-        def read_and_track(*arguments: Any, **keywords: Any) -> Any:
-            return self._tracked(reader, read(*arguments, **keywords))
-
-        return read_and_track
-
-    def _tracked(self, reader: Reader, state: Any) -> Any:
-        """Count a state until it is freed. Returns the state, or an equal one that can be tracked."""
+    def _tracked(self, reader: Reader, read: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """Read a state, and count it until it is freed. Returns it, or an equal one to be tracked."""
+        state = read(*given, **named)
         size = self._size(state) or python_bytes(state)
         self._alive[reader] += 1
         self._nbytes += size

@@ -5,8 +5,6 @@ interpreter's lock, fork. So the loop keeps its own references to what it needs,
 for nothing without a limit (`conformance.observe.process`).
 """
 
-from __future__ import annotations
-
 import multiprocessing.util
 import os
 import pickle

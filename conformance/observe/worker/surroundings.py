@@ -5,8 +5,6 @@ environment variables, warnings, signals, and the framework's own settings (`Obs
 restored. If something cannot be restored, such as a thread that still runs, the worker is replaced.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """Threads that a program or a framework starts: running in a context, and having work to do."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

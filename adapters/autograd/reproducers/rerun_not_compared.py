@@ -1,4 +1,4 @@
-"""The rerun sees the item that the forward run appended to a list argument."""
+"""A function that computes something else in its second run gets a wrong gradient, without an error."""
 
 import autograd.numpy as np
 from autograd import checkpoint
