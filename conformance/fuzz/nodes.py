@@ -100,18 +100,17 @@ class Nodes:
         return [made.text]
 
     def within(self, scope: Scope) -> list[Raw]:
-        """A statement of the operation that goes by a word of the region, if there is one, and now and
-        then one that changes what the region is given."""
+        """A statement of the operation that goes by a word of the region, if there is one."""
         texts: list[Raw] = []
         for operation in self.statements.operations:
             if operation.within and scope.words.get(operation.within):
                 texts += self.add(self.statements.of(operation, scope), scope)
-        return texts + (self.change(scope, scope.fresh) if self.choices.chance(6) else [])
+        return texts
 
     def change(self, scope: Scope, names: set[str]) -> list[Raw]:
         """A statement that writes over one of these names, if there is an operation that does."""
         writing = [o for o in self.statements.operations if o.over]
-        names = {n for n in names - scope.read if n in scope.values}
+        names = {n for n in (names & scope.fresh) - scope.read if n in scope.values}
         if not names or not writing:
             return []
         return self.add(self.statements.of(writing[0], scope, min(names)), scope)
@@ -211,6 +210,7 @@ class Nodes:
             node["preserve_rng"] = False
         scope.values[handed] = value
         scope.made.append(handed)
+        scope.fresh.add(handed)
         return [first, node]
 
     def _start(self, scope: Scope) -> tuple[str, Tensor]:

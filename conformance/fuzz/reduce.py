@@ -142,7 +142,7 @@ def _simpler(raw: Raw, path: Path) -> Iterator[Raw]:
 
 def _everywhere(raw: Raw, key: str) -> Raw:
     """The case with all tensors of the usual dtype, or filled in the usual way."""
-    changed: Any = copy.deepcopy(raw)
+    changed = copy.deepcopy(dict(raw))
     for section in ("inputs", "parameters", "state"):
         for model in changed.get(section, {}).values():
             if model.pop(key, None) and key == "uniform":

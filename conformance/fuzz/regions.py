@@ -50,6 +50,8 @@ class Region:
         self.inner = inner = self.inside(takes)
         named = self._named(takes)
         body = nodes.within(inner)
+        if not single and chance(12):
+            body += nodes.change(inner, set(takes))
         body += nodes.body(inner, 4) if not single else [] if body else nodes.statement(inner)
         gives = self._gives(takes, single)
         tree = takes if self._flat else self._tree(takes, "nested-inputs")
@@ -93,7 +95,7 @@ class Region:
             fitting = [n for n in tensors if scope.tensor(n).shape or not self.words.get("mapped")]
             return fitting[:1] or [nodes.statements.leaf(scope)]
         unread = [n for n in tensors if n not in scope.read]
-        if unread and choices.chance(60):
+        if unread and choices.chance(80):
             tensors = [*unread, *tensors[: max(0, 3 - len(unread))]]
         may_be_none = nodes.has("no-tensor-gradient")
         least = 0 if may_be_none and choices.chance(10) else 1
@@ -127,7 +129,8 @@ class Region:
         values = {**known, **{n: scope.values[n] for n in takes}}
         fresh = {n for n in takes if n in scope.fresh - scope.read} if not self.defined else set()
         read = set(values) - set(takes)
-        return Scope(values, dict(scope.regions), self.words, scope.depth + 1, read, fresh)
+        regions, depth = dict(scope.regions), scope.depth + 1
+        return Scope(values, regions, self.words, depth, read=read, fresh=fresh)
 
     def _named(self, takes: list[str]) -> dict[str, Raw]:
         """What it takes by name; taken away from what it takes by position."""

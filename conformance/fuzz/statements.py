@@ -149,8 +149,8 @@ class Statements:
             self.wanted.remove(operation)
         for text in texts:
             scope.read |= set(text.strip("[]").split(", "))
-        if any(any(words) for ways in operation.needs.values() for words in ways):
-            scope.fresh |= set(names)  # what nothing is read for may be a view
+        if not operation.view:
+            scope.fresh |= set(names)
         if operation.over:
             scope.values.pop(texts[operation.tensors.index(operation.over)], None)
         self.dtypes |= {one.dtype for one in results if isinstance(one, Tensor)}

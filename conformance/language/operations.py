@@ -59,7 +59,8 @@ class Operation:
     result over, `within` a word of the region that it must stand in. `raises` is the error that it
     raises where its flag is true. `unlike` says that programs do something else in the rerun, and that
     implementations differ on it. Frameworks compute what is `exact` in float32 and float64 alone. Of a
-    `joint` operation, an element of the result depends on more than one of the argument.
+    `joint` operation, an element of the result depends on more than one of the argument. The result of
+    a `view` may share its memory with the argument.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Operation:
     unlike: str = ""
     exact: bool = False
     joint: bool = False
+    view: bool = False
 
     @cached_property
     def patterns(self) -> tuple[tuple[str, ...] | None, ...]:
@@ -145,7 +147,7 @@ _TOGETHER = "(...) and (...) give (...)"
 _ADDED = "(n, ...) and (...) give (n, ...)"
 _ONE = "one number, ()"
 _UNLIKE = {"unlike": "The rerun computes something else than the forward pass."}
-_RAISES, _EXACT = {"raises": "ValueError"}, {"exact": True}
+_RAISES, _EXACT, _VIEW = {"raises": "ValueError"}, {"exact": True}, {"view": True}
 _CONVOLVED = (
     "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
     "with the odd zero at the end"
@@ -246,12 +248,13 @@ _ALL = (
     ),
     _op("sum", "x", "x:", _REDUCED, axis=_AXIS, keepdims=_OFF),
     _op("mean", "x", "x:", _REDUCED, axis=_AXIS, keepdims=_OFF),
-    _op("reshape", "x", "x:", "shape, with one -1 allowed", shape=_SHAPE),
+    _op("reshape", "x", "x:", "shape, with one -1 allowed", told=_VIEW, shape=_SHAPE),
     _op(
         "permute_dims",
         "x",
         "x:",
         "the axes of x in the new order",
+        told=_VIEW,
         axes=OptionSpec("ints", means="order"),
     ),
     _op("concat", "arrays...", "arrays:", "the lengths along axis added up", axis=_FIRST),
@@ -260,15 +263,16 @@ _ALL = (
         "x",
         "x:",
         _DIVIDED,
+        told=_VIEW,
         results=0,
         sections=OptionSpec("int", means="parts"),
         axis=_FIRST,
     ),
-    _op("astype", "x", "x:", dtype=OptionSpec("dtype")),
+    _op("astype", "x", "x:", told=_VIEW, dtype=OptionSpec("dtype")),
     _op("to_complex", "a b", "a:, b:", _TOGETHER, capability="complex", told=_EXACT),
-    _op("real", "x", "x:", capability="complex", told={"parts": "x"}),
-    _op("imag", "x", "x:", capability="complex", told={"parts": "x"}),
-    _op("stop_gradient", "x"),
+    _op("real", "x", "x:", capability="complex", told={"parts": "x", **_VIEW}),
+    _op("imag", "x", "x:", capability="complex", told={"parts": "x", **_VIEW}),
+    _op("stop_gradient", "x", told=_VIEW),
     _op("uniform", "", "", "shape", random=True, **_DRAWN, seed=_SEED),
     _op("uniform_from", "generator?", "", "shape", random=True, **_DRAWN),
     _op("numpy_uniform", "", "", "shape", random=True, capability="numpy-random", **_DRAWN),
@@ -288,7 +292,7 @@ _ALL = (
     _op("raise_in_rerun", "x flag?", "x: x", capability="unsteady", told=_UNLIKE),
     _op("accumulate_sin", "x total", "x: x", _ADDED, updates="total", capability="accumulate"),
     _op("add_in_place", "a b", "a:, b:", _TOGETHER, capability="in-place", told={"over": "a"}),
-    _op("raise_if", "x flag?", "x:", capability="raise", told=_RAISES),
+    _op("raise_if", "x flag?", "x:", capability="raise", told={**_RAISES, **_VIEW}),
     _op("is_unwrapped_by", "region?", "", "a bool", capability="wrapped"),
     _op("hides_variables_of", "region?", "", "a bool", capability="wrapped"),
     _op("asks_gradient", "x", "", "a bool", capability="gradient-flag"),
