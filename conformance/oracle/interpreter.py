@@ -211,6 +211,8 @@ class Interpreter:
         assert isinstance(shape, tuple)
         (region, label), waiting = step.key, samples.get(step.key, [])
         place = f"{label!r} of region {region!r}" if region else repr(label)
+        if 0 in shape:
+            return None
         if not waiting:
             raise ValueError(f"no draw is left for statement {place}")
         sample = waiting.pop(0)
@@ -276,7 +278,6 @@ class _Checking(Interpreter):
                 where=step.statement.where,
                 hint=f"{operation.signature()} gives: {operation.shape}",
             ) from error
-
 
     def _loss(
         self, loss: Loss | None, names: Mapping[str, ProgramValue]
