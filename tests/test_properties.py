@@ -1,4 +1,5 @@
-"""Features of how tensors go in and out of regions, and of what gradients read: a small case for each."""
+"""Features of how tensors go in and out of regions, and of what gradients read: a small case for
+each."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ TABLE = [
         [{**SIN, "body": CHANGED}, "z = sin(y)"],
         [{**SIN, "body": CHANGED.replace("s = cos(h); ", "").replace("(s, g)", "(g, g)")}, "z = sin(y)"],
     ),
-    ("keeps-last:exp", [{**SIN, "body": "h = sin(x); e = exp(h); y = negative(e)"}, "z = sin(y)"], [SIN, "z = exp(y)"]),
-]  # fmt: skip
+    ("keeps-last:exp", [{**SIN, "body": "h = sin(x); e = exp(h); y = negative(e)"}, "z = sin(y)"],
+    [SIN, "z = exp(y)"]), ]  # fmt: skip
 
 
 def features(program: list[object], outputs: object = "z") -> frozenset[str]:

@@ -364,7 +364,10 @@ class Cells(Forward):
     def write_region(self, region: Region) -> None:
         """Regions are classes, written before; a cell that holds a computed tensor is made here."""
         if region.block != "invalid" and not self._is_attribute(region):
-            given = [*map(self.body.name, region.captured()), *map(self.place, self._called(region))]
+            given = [
+                *map(self.body.name, region.captured()),
+                *map(self.place, self._called(region)),
+            ]
             cell = f"{self._class(region)}({', '.join(given)})"
             self._write_cell(function(region.name), cell, region)
 

@@ -71,6 +71,7 @@ CAPABILITIES: Mapping[str, str] = {
     "numpy-generator": "a region draws from a generator of NumPy's, made by default_rng",
     "numpy-random": "a region draws from NumPy's global generator",
     "operation": "a single operation can be configured to be recomputed",
+    "part": "only some gradients are asked for, and the framework is told so",
     "per-output": "gradients of one output after the other over one retained graph",
     "policy": "a region keeps the results of operations or names that are listed",
     "preserve-rng-off": "preservation of random state can be switched off",
@@ -174,7 +175,7 @@ def required_by(case: Case) -> frozenset[str]:
     names = _Names(case)
     kind, between = case.procedure.kind, case.procedure.between
     needed = {*case.needs, *([_BETWEEN.get(between, "between")] if between else [])}
-    needed |= {kind.replace("_", "-")} - {"backward", "part"}
+    needed |= {kind.replace("_", "-")} - {"backward"}
     needed |= {word for word, shows in _BY_CASE.items() if shows(case)}
     for region in case.regions():
         needed.add(region.granularity)
@@ -224,7 +225,7 @@ def is_feature(word: str) -> bool:
     family, colon, member = word.partition(":")
     if not colon:
         return word in CAPABILITIES or word in properties.REGION or word in properties.CASE
-    operations = family not in ("dtype", "procedure", "between")
+    operations = family not in ("dtype", "procedure", "between", "changes")
     return family in properties.FAMILIES and (not operations or member in OPERATIONS)
 
 

@@ -53,13 +53,14 @@ class Tensor:
 
 @dataclass(eq=False)
 class Step:
-    """A statement as it runs once: the tensors that it reads, by the operation's arguments, and those that
-    it makes. `call` is the innermost call of a region around it."""
+    """A statement as it runs once: the tensors that it reads, by the operation's arguments, and
+    those that it makes. `call` is the innermost call of a region around it."""
 
     statement: Statement
     call: Call | None
     reads: Mapping[str, tuple[Tensor, ...]]
     makes: tuple[Tensor, ...]
+    moment: int
 
     def differentiable(self) -> Iterator[Tensor]:
         """The tensors among its arguments that the operation has a gradient for."""
@@ -140,14 +141,13 @@ class Flow:
                 self._region(node, names, call)
 
     def _statement(self, node: Statement, names: dict[str, Tensor], call: Call | None) -> None:
-        operation = OPERATIONS[node.op]
         read = [names[name] for name in node.names() if name in names]
         for tensor in read:
             tensor.reads.append((self._moment, node))
         changed = _changed(node)
         for tensor in (names[name] for name in changed if name in names):
             tensor.changed.append(self._moment)
-        step = Step(node, call, _by_argument(node, names), ())
+        step = Step(node, call, _by_argument(node, names), (), self._moment)
         asks = any(tensor.asks for tensor in step.differentiable())
         if node.op == "astype":
             floating = str(node.options["dtype"]).startswith(_REAL)

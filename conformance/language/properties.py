@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
+from conformance.language import nodes
+from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
 from conformance.language.reach import Reach, around, entries, needs_rerun, reach, steps
@@ -29,6 +31,8 @@ from conformance.model.case import (
 
 #: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
 _STEPWISE = frozenset({"relu", "abs", "maximum", "max", "max_pool2d"})
+#: Operations that make tensors of fewer elements than they read.
+_FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
 _LINEAR = frozenset(
     name
@@ -145,13 +149,13 @@ def _bypassed(place: Place, *, by_name: bool) -> bool:
         through = entries(call)
         made = {tensor for step in steps(call.items) for tensor in step.makes}
         named = set(call.given[len(leaves(call.region.takes)) :])
-        for step in place.reach.needed.steps.intersection(steps(call.items)):
-            if any(
-                tensor in place.reach.asked and (tensor in named) == by_name
-                for tensor in step.differentiable()
-                if tensor not in made and tensor not in through
-            ):
-                return True
+        passed = place.reach.needed.steps.intersection(steps(call.items))
+        read = {tensor for step in passed for tensor in step.differentiable()}
+        read |= place.reach.needed.tensors.intersection(call.results)
+        if any(
+            (tensor in named) == by_name for tensor in read & place.reach.asked - made - through
+        ):
+            return True
     return False
 
 
@@ -233,16 +237,37 @@ def _changed_after_read(call: Call) -> bool:
     return bool(inside)
 
 
+def _takes(place: Place, kind: type) -> bool:
+    """Whether a region takes a value of this kind that is no tensor."""
+    values = (value for value in place.flow.case.inputs if isinstance(value, Value))
+    return any(isinstance(v.value, kind) and v.name in leaves(place.region.takes) for v in values)
+
+
 def _more_often(place: Place) -> int:
     """How many reruns of calls there are more where each region is one operation: 0 where gradients with
     respect to all tensors that require one need as many, or those that are asked for."""
-    reach = place.reach
-    of = (reach.opaque.calls, reach.asking.calls, reach.needed.calls)
-    opaque, asking, needed = (sum(c in r for p in place.calls for c in around(p)) for r in of)
+    every = (place.reach.opaque_passes, place.reach.asking_passes, place.reach.passes)
+    opaque, asking, needed = (
+        sum(c in one.calls for one in passes for call in place.calls for c in around(call))
+        for passes in every
+    )
     return 0 if opaque == needed else opaque - asking
 
 
+def _in_graph(place: Place) -> bool:
+    every = {tensor for call in place.calls for tensor in entries(call)}
+    if place.flow.case.procedure.kind == "part":
+        return not every.isdisjoint(place.reach.asked)
+    return any(tensor.asks for tensor in every)
+
+
 Shows = Callable[[Place], bool]
+
+
+def _of_calls(shows: Callable[[Backward, Call], bool], place: Place) -> bool:
+    return any(shows(backward(place.flow), call) for call in place.calls)
+
+
 #: Features of a region: what they mean, and the condition.
 REGION: Mapping[str, tuple[str, Shows]] = {
     "captures-input": (
@@ -426,6 +451,27 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region draws random numbers other than in regions inside it",
         lambda p: any(s.op in RANDOM for s in p.own()),
     ),
+    "keeps-what-its-own-gradient-reads": (
+        "a policy keeps the result of an operation whose gradient reads that result",
+        lambda p: any(
+            p.region.saves(step.statement)
+            and any(
+                "out" in way
+                for ways in OPERATIONS[step.statement.op].needs.values()
+                for way in ways
+            )
+            for c in p.calls
+            for step in p.reach.needed.steps.intersection(steps(c.items))
+        ),
+    ),
+    "saved-read-twice": (
+        "a function in a region has a gradient of its own, which reads what it has saved twice",
+        lambda p: any(s.options.get("reads", 1) != 1 for s in p.statements),
+    ),
+    "unseeded-draw": (
+        "a region draws random numbers without a seed of the operation's own",
+        lambda p: any(s.options.get("seed") is None for s in p.draws),
+    ),
     "draws-twice": ("a region draws random numbers twice", lambda p: len(p.draws) > 1),
     "draw-first": (
         "the first statement of a region draws random numbers",
@@ -479,16 +525,11 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
         ),
     ),
-    "list-argument": (
-        "a region takes a list of numbers",
-        lambda p: any(
-            isinstance(value, Value) and isinstance(value.value, tuple)
-            for value in p.flow.case.inputs
-            if value.name in leaves(p.region.takes)
-        ),
-    ),
+    "list-argument": ("a region takes a list of numbers", lambda p: _takes(p, tuple)),
+    "string-argument": ("a region takes a string", lambda p: _takes(p, str)),
     "gradient-by-closure": (
-        "a gradient passes through a tensor that a region reads by closure and that is no parameter, or a "
+        "a gradient passes through a tensor that a region reads by closure and that is "
+        "no parameter, or a "
         "parameter that a region around it is given as an argument",
         lambda p: _bypassed(p, by_name=False),
     ),
@@ -497,8 +538,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: _bypassed(p, by_name=True),
     ),
     "in-graph": (
-        "a positional argument of a region, or a parameter that it reads by closure, requires a gradient",
-        lambda p: any(t.asks for c in p.calls for t in entries(c)),
+        "a positional argument of a region, or a parameter that it reads by closure, "
+        "requires a gradient; of "
+        "those whose gradients are asked for, where the procedure is `part`",
+        _in_graph,
+    ),
+    "argument-also-captured": (
+        "a region reads a tensor by closure that it is given as an argument, too",
+        lambda p: any(t.asks and t in c.given for c in p.calls for t in c.captured),
     ),
     "reached": (
         "a gradient passes through a region",
@@ -515,13 +562,19 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: _more_often(p) > 0,
     ),
     "not-reached-as-operation": (
-        "a gradient passes through a region, but none reaches it as `reached-as-operation` says, or none "
+        "a gradient passes through a region, but none reaches it as "
+        "`reached-as-operation` says, or none "
         "reaches one around it",
         lambda p: _more_often(p) < 0,
     ),
     "needs-rerun": (
         "a gradient in a region needs a value that the region computes and that no policy keeps",
         lambda p: any(needs_rerun(p.reach, c) for c in p.calls),
+    ),
+    "needs-inner-value": (
+        "a gradient in a region needs a value that the region computes, does not return "
+        "and no policy keeps",
+        lambda p: any(needs_rerun(p.reach, c, inner=True) for c in p.calls),
     ),
     "gradient-reads-draw": (
         "a gradient in a region depends on random numbers that the region draws",
@@ -572,6 +625,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region changes a tensor in place that one of its statements has read before",
         lambda p: any(_changed_after_read(c) for c in p.calls),
     ),
+    **{word: (means, partial(_of_calls, shows)) for word, (means, shows) in OF_CALLS.items()},
 }
 
 
@@ -588,6 +642,16 @@ def _reading(tensor: Tensor) -> int:
 
 
 OfCase = Callable[[Flow], bool]
+
+
+def _of_backward(shows: Callable[[Backward], bool]) -> OfCase:
+    return lambda flow: shows(backward(flow))
+
+
+def _of_nodes(shows: Callable[[nodes.Nodes], bool]) -> OfCase:
+    return lambda flow: shows(nodes.of(flow))
+
+
 #: Features of a case as a whole.
 CASE: Mapping[str, tuple[str, OfCase]] = {
     "several-regions": (
@@ -616,8 +680,12 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         lambda f: any(s.op in RANDOM for s in f.outside),
     ),
     "few-elements": (
-        "a tensor that the program starts from has fewer than eight elements",
-        lambda f: any(prod(array.shape) < 8 for array in f.case.arrays),
+        "a tensor that the program starts from has fewer than eight elements, or a statement makes a "
+        "tensor of fewer elements than it reads",
+        lambda f: (
+            any(prod(array.shape) < 8 for array in f.case.arrays)
+            or any(s.op in _FEWER for _, s in f.case.statements())
+        ),
     ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
@@ -653,36 +721,42 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "draws-in-several-regions": (
         "random numbers are drawn in two regions, one beside the other",
-        lambda f: len(
-            {
-                c.region.name
-                for c in f.calls
-                if c.around is None and any(s.op in RANDOM for s in c.statements())
-            }
-        )
-        > 1,
+        lambda f: (
+            len(
+                {
+                    c.region.name
+                    for c in f.calls
+                    if c.around is None and any(s.op in RANDOM for s in c.statements())
+                }
+            )
+            > 1
+        ),
     ),
     "zeros-as-operation": (
         "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
         "regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors
-            for t in reach(f).wanted
+            not reach(f).wanted.isdisjoint(opaque.tensors - needed.tensors)
+            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
         ),
     ),
     "none-as-operation": (
-        "a tensor has a gradient, but none where a gradient reaches regions as `reached-as-operation` says",
+        "a tensor has a gradient, but none where a gradient reaches regions as "
+        "`reached-as-operation` says",
         lambda f: any(
-            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors
-            for t in reach(f).wanted
+            not reach(f).wanted.isdisjoint(needed.tensors - opaque.tensors)
+            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
         ),
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
+    **{word: (means, _of_backward(shows)) for word, (means, shows) in OF_CASES.items()},
+    **{word: (means, _of_nodes(shows)) for word, (means, shows) in nodes.FEATURES.items()},
 }
 
 #: Families of features: `op:dropout`, say; the word after the colon, and what it means.
 FAMILIES: Mapping[str, str] = {
     "op": "the operation is in the region, or in one inside it",
+    "through": "the operation is in the region, or in one inside it, and a gradient passes through it",
     "own": "the operation is in the region itself",
     "first": "the operation is the first of the region",
     "last": "the operation makes a result of the region",
@@ -694,6 +768,10 @@ FAMILIES: Mapping[str, str] = {
     "procedure": "the procedure is this one",
     "between": "this happens between forward and backward",
     "outside": "the operation is in the program, outside of regions",
+    "last-saved": "the operation is the last of the region that saves something, and the "
+    "region runs again",
+    "flows-through": "a gradient of all that require one flows through the operation, in the region",
+    "changes": "a statement of the region does this when it is called again",
 }
 
 
@@ -701,6 +779,9 @@ def of_region(place: Place) -> Iterator[str]:
     """The features of a region."""
     yield from (word for word, (_, shows) in REGION.items() if shows(place))
     yield from (f"op:{s.op}" for s in place.statements)
+    inside = (step for call in place.calls for step in steps(call.items))
+    passed = place.reach.needed.steps.intersection(inside)
+    yield from (f"through:{step.statement.op}" for step in passed)
     yield from (f"own:{s.op}" for s in place.own())
     yield from (f"first:{s.op}" for s in place.statements[:1])
     for tensor in place.results:
@@ -711,7 +792,13 @@ def of_region(place: Place) -> Iterator[str]:
         if isinstance(tensor.maker, Statement):
             yield f"argument-from:{tensor.maker.op}"
     yield from (f"result-to:{item.op}" for item in place.after() if isinstance(item, Statement))
-    yield from (f"saves:{word}" for word in place.region.save if word in OPERATIONS)
+    yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))
+    of = backward(place.flow)
+    last = (of.last(call) for call in place.calls if call in of.again)
+    yield from (f"last-saved:{s.statement.op}" for s in last if isinstance(s, Step))
+    inside = (step for call in place.calls for step in of.inside(call))
+    yield from (f"flows-through:{step.statement.op}" for step in inside if step in of.steps)
+    yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)
 
 
 def of_case(flow: Flow) -> Iterator[str]:

@@ -116,9 +116,10 @@ def entries(call: Call) -> frozenset[Tensor]:
 
 
 def through_regions(flow: Flow) -> tuple[Reached, ...]:
-    """What each backward pass reaches where each region is one operation: as soon as one of its results is
-    reached, all its `entries` are, and it runs again as a whole, with the gradients of all its results
-    with respect to all its entries. A map takes a region apart: one that is mapped does not run again."""
+    """What each backward pass reaches where each region is one operation: as soon as one of its
+    results is reached, all its `entries` are, and it runs again as a whole, with the gradients of
+    all its results with respect to all its entries. A map takes a region apart: one that is mapped
+    does not run again."""
     given = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
     return tuple(_back(flow.items, given, {loss}) for loss in losses(flow))
 
@@ -175,13 +176,21 @@ class Reach:
         return Reached.of(self.passes)
 
     @cached_property
-    def asking(self) -> Reached:
+    def asking_passes(self) -> tuple[Reached, ...]:
         every = frozenset(tensor for tensor in self._flow.given.values() if tensor.asks)
-        return Reached.of(through_operations(self._flow, every))
+        return through_operations(self._flow, every)
+
+    @cached_property
+    def asking(self) -> Reached:
+        return Reached.of(self.asking_passes)
+
+    @cached_property
+    def opaque_passes(self) -> tuple[Reached, ...]:
+        return through_regions(self._flow)
 
     @cached_property
     def opaque(self) -> Reached:
-        return Reached.of(through_regions(self._flow))
+        return Reached.of(self.opaque_passes)
 
 
 @lru_cache(maxsize=4)
@@ -190,28 +199,32 @@ def reach(flow: Flow) -> Reach:
     return Reach(flow)
 
 
-def needs_rerun(reach: Reach, call: Call) -> bool:
-    """Whether a gradient in a call of a region needs a value that is made in it and that no policy keeps,
-    however it is computed."""
+def needs_rerun(reach: Reach, call: Call, *, inner: bool = False) -> bool:
+    """Whether a gradient in a call of a region needs a value that is made in it and that no policy
+    keeps, however it is computed; with `inner`, one that the call does not return."""
     made: set[Tensor] = set()
     for step in steps(call.items):
         kept = step.call is not None and step.call.region.saves(step.statement)
         if not kept:
-            made.update(step.makes)
+            made.update(t for t in step.makes if not (inner and t in call.results))
         elif step.statement.op in RANDOM:
             continue  # its mask is kept, too
-        if step in reach.needed.steps and _reads(reach, step, made):
+        if step in reach.needed.steps and _reads(reach, step, made, mask=not inner):
             return True
     return False
 
 
-def _reads(reach: Reach, step: Step, made: set[Tensor]) -> bool:
-    """Whether the gradients of a step read some of these tensors, or a mask, however they are computed."""
+def _reads(reach: Reach, step: Step, made: set[Tensor], *, mask: bool) -> bool:
+    """Whether the gradients of a step read some of these tensors, however they are computed; with
+    `mask`, or a value that is no tensor of the program."""
     at_hand = {"out": step.makes, **step.reads}
     needs = OPERATIONS[step.statement.op].needs
     return any(
         all(
-            any(word == "mask" or not made.isdisjoint(at_hand.get(word, ())) for word in words)
+            any(
+                (mask and word == "mask") or not made.isdisjoint(at_hand.get(word, ()))
+                for word in words
+            )
             for words in needs[name]
         )
         for name, read in step.reads.items()

@@ -37,5 +37,7 @@ def growth(step):
 
 block, x = Block(), ops.ones((3, 4))
 plain = growth(lambda: ms.grad(block)(x).asnumpy())
-recomputed = growth(lambda: ms.grad(lambda x: ms.recompute(block, x, use_reentrant=True))(x).asnumpy())
+recomputed = growth(
+    lambda: ms.grad(lambda x: ms.recompute(block, x, use_reentrant=True))(x).asnumpy()
+)
 assert recomputed > plain > 0
