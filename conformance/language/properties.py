@@ -374,7 +374,11 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a policy keeps the result of an operation whose gradient reads that result",
         lambda p: any(
             p.region.saves(step.statement)
-            and any("out" in way for ways in OPERATIONS[step.statement.op].needs.values() for way in ways)
+            and any(
+                "out" in way
+                for ways in OPERATIONS[step.statement.op].needs.values()
+                for way in ways
+            )
             for c in p.calls
             for step in p.reach.needed.steps.intersection(steps(c.items))
         ),
@@ -458,8 +462,8 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: _bypassed(p, by_name=True),
     ),
     "in-graph": (
-        "a positional argument of a region, or a parameter that it reads by closure, requires a gradient; of "
-        "those whose gradients are asked for, where the procedure is `part`",
+        "a positional argument of a region, or a parameter that it reads by closure, requires a "
+        "gradient; of those whose gradients are asked for, where the procedure is `part`",
         _in_graph,
     ),
     "reached": (
@@ -486,7 +490,8 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: any(needs_rerun(p.reach, c) for c in p.calls),
     ),
     "needs-inner-value": (
-        "a gradient in a region needs a value that the region computes, does not return and no policy keeps",
+        "a gradient in a region needs a value that the region computes, and that it does not return, nor "
+        "a policy keep",
         lambda p: any(needs_rerun(p.reach, c, inner=True) for c in p.calls),
     ),
     "gradient-reads-draw": (
@@ -571,26 +576,30 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "draws-in-several-regions": (
         "random numbers are drawn in two regions, one beside the other",
-        lambda f: len(
-            {
-                c.region.name
-                for c in f.calls
-                if c.around is None and any(s.op in RANDOM for s in c.statements())
-            }
-        )
-        > 1,
+        lambda f: (
+            len(
+                {
+                    c.region.name
+                    for c in f.calls
+                    if c.around is None and any(s.op in RANDOM for s in c.statements())
+                }
+            )
+            > 1
+        ),
     ),
     "zeros-as-operation": (
         "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
         "regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors for t in reach(f).wanted
+            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors
+            for t in reach(f).wanted
         ),
     ),
     "none-as-operation": (
         "a tensor has a gradient, but none where a gradient reaches regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors for t in reach(f).wanted
+            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors
+            for t in reach(f).wanted
         ),
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),

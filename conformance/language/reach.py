@@ -187,8 +187,8 @@ def reach(flow: Flow) -> Reach:
 
 
 def needs_rerun(reach: Reach, call: Call, *, inner: bool = False) -> bool:
-    """Whether a gradient in a call of a region needs a value that is made in it and that no policy keeps,
-    however it is computed; with `inner`, one that the call does not return."""
+    """Whether a gradient in a call of a region needs a value that is made in it and that no policy
+    keeps, however it is computed; with `inner`, one that the call does not return."""
     made: set[Tensor] = set()
     for step in steps(call.items):
         kept = step.call is not None and step.call.region.saves(step.statement)
@@ -202,8 +202,8 @@ def needs_rerun(reach: Reach, call: Call, *, inner: bool = False) -> bool:
 
 
 def _reads(reach: Reach, step: Step, made: set[Tensor], *, mask: bool) -> bool:
-    """Whether the gradients of a step read some of these tensors, however they are computed; with `mask`,
-    or a value that is no tensor of the program."""
+    """Whether the gradients of a step read some of these tensors, however they are computed; with
+    `mask`, or a value that is no tensor of the program."""
     at_hand = {"out": step.makes, **step.reads}
     needs = OPERATIONS[step.statement.op].needs
     return any(

@@ -1,4 +1,4 @@
-"""A checkpointed function runs again in forward, once for each argument, and what it computes is kept."""
+"""A checkpointed function runs again in forward, for each argument, and what it computes is kept."""
 
 import weakref
 
