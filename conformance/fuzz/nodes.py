@@ -9,7 +9,7 @@ from typing import Any
 from conformance.fuzz.choices import Choices
 from conformance.fuzz.regions import Callee, Region, leaves, renamed, with_new_names
 from conformance.fuzz.scope import Declared, Scope
-from conformance.fuzz.statements import USUAL, Made, Raw, Statements
+from conformance.fuzz.statements import Made, Statements
 from conformance.fuzz.words import Word
 from conformance.language.operations import OPERATIONS
 from conformance.oracle import tape
@@ -17,6 +17,7 @@ from conformance.oracle.tape import Tensor
 
 #: The operation that makes another dtype of a tensor.
 _CAST = next(o.name for o in OPERATIONS.values() if "dtype" in o.options)
+Raw = Any
 #: How deep regions are nested.
 _DEPTH = 3
 
@@ -69,6 +70,7 @@ class Nodes:
             nodes += choices.one(kinds)(scope)
             if scope.regions and self.has("repeated-call") and choices.chance(25):
                 nodes += self.again(scope)
+            nodes += self.change(scope, scope.taken) if choices.chance(15) else []
             for _ in range(choices.one((0, 0, 1, 2))):
                 nodes += self.statement(scope)
         return nodes
@@ -99,10 +101,19 @@ class Nodes:
 
     def within(self, scope: Scope) -> list[Raw]:
         """A statement of the operation that goes by a word of the region, if there is one."""
+        texts: list[Raw] = []
         for operation in self.statements.operations:
             if operation.within and scope.words.get(operation.within):
-                return self.add(self.statements.of(operation, scope), scope)
-        return []
+                texts += self.add(self.statements.of(operation, scope), scope)
+        return texts
+
+    def change(self, scope: Scope, names: set[str]) -> list[Raw]:
+        """A statement that writes over one of these names, if there is an operation that does."""
+        writing = [o for o in self.statements.operations if o.over]
+        names = {n for n in (names & scope.fresh) - scope.read if n in scope.values}
+        if not names or not writing:
+            return []
+        return self.add(self.statements.of(writing[0], scope, min(names)), scope)
 
     def leave(self, scope: Scope, inner: Scope) -> None:
         """Have what was declared inside be read outside, too."""
@@ -129,8 +140,8 @@ class Nodes:
         for name in names:
             new = self.statements.name()
             texts.append(f"{new} = {_CAST}({name}, dtype={self.declared.dtype!r})")
-            value = tape.astype(scope.values.pop(name), self.declared.dtype)
-            scope.values[new] = value
+            scope.values[new] = tape.astype(scope.tensor(name), self.declared.dtype)
+            del scope.values[name]
             scope.made[:] = [new if n == name else n for n in scope.made]
         return texts
 
@@ -177,7 +188,7 @@ class Nodes:
         out = self.statements.name()
         scope.values[out] = value
         scope.made.append(out)
-        calls = [f"{out} = {name}({out})"] * (1 + self.choices.up_to(1))
+        calls: list[Raw] = [f"{out} = {name}({out})"] * (1 + self.choices.up_to(1))
         if self.choices.chance(40):
             calls = [{"repeat": 1 + self.choices.up_to(2), "body": calls[:1]}]
         return [node, f"{out} = {name}({start})", *calls]
@@ -186,11 +197,11 @@ class Nodes:
         """Layers that are divided into segments."""
         handed, layers = self.statements.name(), []
         _, value = self._start(scope)
-        first = self.statements.plain(scope, (handed,), like=value).text
+        first = self.statements.plain(scope, handed, value).text
         for _ in range(1 + self.choices.up_to(3)):
             inner = self._handed(scope, handed, value, {})
             layer = [text for _ in range(self.choices.up_to(2)) for text in self.statement(inner)]
-            layer.append(self.statements.plain(inner, (handed,), like=value).text)
+            layer.append(self.statements.plain(inner, handed, value).text)
             layers.append(layer)
             self.leave(scope, inner)
         node: dict[str, Any] = {"sequence": self.name(), "takes": handed, "layers": layers}
@@ -199,11 +210,12 @@ class Nodes:
             node["preserve_rng"] = False
         scope.values[handed] = value
         scope.made.append(handed)
+        scope.fresh.add(handed)
         return [first, node]
 
     def _start(self, scope: Scope) -> tuple[str, Tensor]:
         """A tensor to begin with."""
-        name = self.choices.one(scope.tensors() or [self.statements.leaf(scope, *USUAL)])
+        name = self.choices.one(scope.tensors() or [self.statements.leaf(scope)])
         return name, scope.tensor(name)
 
     def _handed(self, scope: Scope, name: str, value: Tensor, words: dict[str, Any]) -> Scope:

@@ -14,9 +14,9 @@ from conformance.errors import CaseError
 from conformance.fuzz import words as vocabulary
 from conformance.fuzz.choices import Choices
 from conformance.fuzz.nodes import Nodes
-from conformance.fuzz.scope import Declared, Scope
+from conformance.fuzz.scope import POSITIVE, SIGNED, Declared, Scope
 from conformance.fuzz.stable import is_stable
-from conformance.fuzz.statements import USUAL, Statements, simplest_first
+from conformance.fuzz.statements import Statements
 from conformance.fuzz.words import Word
 from conformance.language.build import TOLERANCES
 from conformance.language.features import required_by
@@ -63,8 +63,7 @@ class Vocabulary:
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
         """The operations."""
-        fitting = [o for o in OPERATIONS.values() if o.capability in ("", *self.allowed)]
-        return tuple(simplest_first(fitting))
+        return tuple(o for o in OPERATIONS.values() if o.capability in ("", *self.allowed))
 
 
 def written(known: Vocabulary, seed: int, number: int, attempt: int = 0) -> Raw:
@@ -133,10 +132,9 @@ class _Program:
     def case(self) -> Raw:
         """The case as YAML data."""
         nodes, scope, declared = self.nodes, self.scope, self.declared
-        _, fill = USUAL
-        positive = {"uniform": [0.5, 1.5]}
-        shape = self.choices.one(_SHAPES)
-        self.statements.leaf(scope, shape, fill if self.choices.chance(70) else positive)
+        fill = SIGNED if self.choices.chance(70) else POSITIVE
+        first = declared.tensor("inputs", self.choices.one(_SHAPES), fill)
+        scope.values[first] = declared.values[first]
         program = nodes.top(scope)
         if "autocast" in self.words:
             program += nodes.cast_back(scope, [n for n in scope.made if n in scope.tensors()])
@@ -212,13 +210,8 @@ class _Program:
 
     def _gradients(self, procedure: Any, outputs: list[str]) -> dict[str, Any]:
         choices, declared = self.choices, self.declared
-        sections = [declared.sections[name] for name in ("parameters", "inputs")]
-        asking = [
-            name
-            for section in sections
-            for name in section
-            if getattr(declared.values[name], "node", None) is not None
-        ]
+        parameters = declared.asking("parameters")
+        asking = parameters + declared.asking("inputs")
         gradients: dict[str, Any] = {}
         if choices.chance(10) and self.scope.tensor(outputs[0]).data.size:
             gradients["of"] = f"mean({outputs[0]})"
@@ -227,7 +220,6 @@ class _Program:
             gradients["then"] = f"sum({choices.one(floats)})"
         if asking and (procedure == "part" or choices.chance(10)):
             gradients["wrt"] = choices.some(asking, 1, 2)
-        parameters = [n for n in asking if n in declared.sections["parameters"]]
         if parameters and "hooks" in self.known.allowed and choices.chance(6):
             gradients["hooks"] = choices.some(parameters, 1, 2)
         return gradients

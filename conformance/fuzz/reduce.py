@@ -142,12 +142,12 @@ def _simpler(raw: Raw, path: Path) -> Iterator[Raw]:
 
 def _everywhere(raw: Raw, key: str) -> Raw:
     """The case with all tensors of the usual dtype, or filled in the usual way."""
-    changed: Any = copy.deepcopy(raw)
+    changed = copy.deepcopy(dict(raw))
     for section in ("inputs", "parameters", "state"):
         for model in changed.get(section, {}).values():
             if model.pop(key, None) and key == "uniform":
                 model["normal"] = 0.5
-    return changed
+    return dict(changed)
 
 
 def _names(tree: Any) -> list[str]:
@@ -163,4 +163,4 @@ def _renamed(raw: Any, names: Mapping[str, str]) -> Any:
     text = re.sub(
         rf"\b({'|'.join(map(re.escape, names))})\b", lambda m: names[m[1]], json.dumps(raw)
     )
-    return json.loads(text)
+    return dict(json.loads(text))

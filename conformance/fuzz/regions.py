@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from conformance.fuzz.scope import Scope
-from conformance.fuzz.statements import USUAL, Raw
 from conformance.fuzz.words import Word
 
+Raw = Any
 if TYPE_CHECKING:
     from conformance.fuzz.nodes import Nodes
 
@@ -50,17 +50,19 @@ class Region:
         self.inner = inner = self.inside(takes)
         named = self._named(takes)
         body = nodes.within(inner)
+        if not single and chance(12):
+            body += nodes.change(inner, set(takes))
         body += nodes.body(inner, 4) if not single else [] if body else nodes.statement(inner)
         gives = self._gives(takes, single)
         tree = takes if self._flat else self._tree(takes, "nested-inputs")
-        node = {"define" if self.defined else "recompute": nodes.name(), "takes": tree}
+        name = nodes.name()
+        node: dict[str, Any] = {"define" if self.defined else "recompute": name, "takes": tree}
         node |= {"kwargs": named} if named else {}
         node |= {"gives": gives, "body": body, **self.words}
         if nodes.has("policy") and chance(25):
             node |= {"save": saved} if (saved := self._saved(body)) else {}
         changed = [n for n in takes if n not in inner.values]
         if not changed:
-            name = node["define" if self.defined else "recompute"]
             scope.regions[name] = Callee(name, tree, named, gives, inner.values)
         for name in changed:
             scope.values.pop(name, None)
@@ -88,23 +90,27 @@ class Region:
     def _taken(self, single: bool) -> list[str]:
         """The names of what it takes by position."""
         nodes, scope, choices = self.nodes, self.scope, self.nodes.choices
-        tensors = scope.tensors() or [nodes.statements.leaf(scope, *USUAL)]
+        tensors = scope.tensors() or [nodes.statements.leaf(scope)]
         if self._flat:
             fitting = [n for n in tensors if scope.tensor(n).shape or not self.words.get("mapped")]
-            return fitting[:1] or [nodes.statements.leaf(scope, *USUAL)]
+            return fitting[:1] or [nodes.statements.leaf(scope)]
         unread = [n for n in tensors if n not in scope.read]
-        if unread and choices.chance(60):
+        if unread and choices.chance(80):
             tensors = [*unread, *tensors[: max(0, 3 - len(unread))]]
         may_be_none = nodes.has("no-tensor-gradient")
         least = 0 if may_be_none and choices.chance(10) else 1
         taken = choices.some(list(dict.fromkeys(tensors)), least, 1 if single else 3)
         if not may_be_none and not any(scope.tensor(n).node for n in taken):
             asking = [n for n in tensors if scope.tensor(n).node]
-            taken = [*(asking[:1] or [nodes.statements.leaf(scope, *USUAL)]), *taken]
+            taken = [*(asking[:1] or [nodes.statements.leaf(scope)]), *taken]
         if not single and choices.chance(3):
-            taken.append(nodes.statements.leaf(scope, (3, 4), {"integers": [0, 2]}, "int32"))
+            taken.append(nodes.statements.leaf(scope, integers=True))
         if nodes.has("non-tensor-inputs") and choices.chance(10):
-            known = [n for n in scope.values if n in nodes.declared.values and scope.is_value(n)]
+            known = [
+                n
+                for n, v in scope.values.items()
+                if "value" in nodes.declared.sections["inputs"].get(n, {})
+            ]
             if not known or choices.chance(50):
                 known = [nodes.declared.value(choices.one(_VALUES))]
                 scope.values[known[0]] = nodes.declared.values[known[0]]
@@ -123,7 +129,8 @@ class Region:
         values = {**known, **{n: scope.values[n] for n in takes}}
         fresh = {n for n in takes if n in scope.fresh - scope.read} if not self.defined else set()
         read = set(values) - set(takes)
-        return Scope(values, dict(scope.regions), self.words, scope.depth + 1, read, fresh)
+        regions, depth = dict(scope.regions), scope.depth + 1
+        return Scope(values, regions, self.words, depth, read=read, fresh=fresh)
 
     def _named(self, takes: list[str]) -> dict[str, Raw]:
         """What it takes by name; taken away from what it takes by position."""
@@ -137,7 +144,7 @@ class Region:
             name = takes.pop()
         else:
             others = [n for n in self.inner.tensors() if n not in takes]
-            name = others[0] if others else nodes.statements.leaf(self.scope, *USUAL)
+            name = others[0] if others else nodes.statements.leaf(self.scope)
         if signature == "undeclared":  # the body reads nothing of it
             self.inner.values.pop(name, None)
         return {f"k{name}": name}
@@ -153,8 +160,8 @@ class Region:
             chosen += choices.some(made[1:], 0, 2)
             back = [n for n in takes if n in scope.made and n not in scope.read]
             if self.defined:
-                back = [n for n in inner.values if not inner.is_value(n)]
-            if back and choices.chance(60 if self.defined else 15):
+                back = [*chosen, *inner.tensors("")]
+            if back and choices.chance(70 if self.defined else 15):
                 chosen.append(choices.one(back))
         self.values = {n: inner.values[n] for n in chosen if n in inner.values}
         if len(chosen) == 1 and (single or self._flat or not choices.chance(12)):

@@ -98,7 +98,12 @@ def read(call: Call) -> Iterator[Tensor]:
             yield from item.given
             yield from read(item)
         else:
-            yield from (tensor for tensors in item.reads.values() for tensor in tensors)
+            yield from (t for tensors in item.reads.values() for t in tensors if not _is(item, t))
+
+
+def _is(step: Step, tensor: Tensor) -> bool:
+    """Whether a step only casts a tensor to the dtype that it has."""
+    return step.statement.op == "astype" and step.statement.options["dtype"] == tensor.dtype
 
 
 def entries(call: Call) -> frozenset[Tensor]:
@@ -111,43 +116,43 @@ def entries(call: Call) -> frozenset[Tensor]:
 
 
 def through_regions(flow: Flow) -> tuple[Reached, ...]:
-    """What each backward pass reaches where each region is one operation: as soon as one of its results is
-    reached, all its `entries` are, and it runs again as a whole, with the gradients of all its results
-    with respect to all its entries. A map takes a region apart: a region that is mapped is none."""
+    """What each backward pass reaches where each region is one operation: as soon as one of its
+    results is reached, all its `entries` are, and it runs again as a whole, with the gradients of
+    all its results with respect to all its entries. A map takes a region apart: one that is mapped
+    does not run again."""
     given = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
     return tuple(_back(flow.items, given, {loss}) for loss in losses(flow))
 
 
-def _opened(items: Sequence[Step | Call]) -> Iterator[Step | Call]:
-    """The items, with those of mapped regions in their place."""
-    for item in items:
-        if isinstance(item, Call) and item.region.mapped:
-            yield from _opened(item.items)
-        else:
-            yield item
-
-
 def _back(items: Sequence[Step | Call], of: frozenset[Tensor], ends: set[Tensor]) -> Reached:
-    items = tuple(_opened(items))
     recorded = set(of)
-    for item in items:
+    for item in _opened(items):
         read = entries(item) if isinstance(item, Call) else item.differentiable()
         if not recorded.isdisjoint(read):
             made = item.results if isinstance(item, Call) else item.makes
             recorded.update(tensor for tensor in made if tensor.floating)
     found = Reached(ends & recorded)
-    for item in reversed(items):
+    for item in reversed(tuple(_opened(items))):
         if isinstance(item, Step):
             if not found.tensors.isdisjoint(item.makes):
                 found.tensors |= recorded.intersection(item.differentiable())
                 found.steps.add(item)
         elif not found.tensors.isdisjoint(item.results) and not recorded.isdisjoint(entries(item)):
             found.tensors |= recorded & entries(item)
-            found.calls.add(item)
-            inner = _back(item.items, entries(item), set(item.results))
-            found.steps |= inner.steps
-            found.calls |= inner.calls
+            if not item.region.mapped:
+                found.calls.add(item)
+                inner = _back(item.items, entries(item), set(item.results))
+                found.steps |= inner.steps
+                found.calls |= inner.calls
     return found
+
+
+def _opened(items: Sequence[Step | Call]) -> Iterator[Step | Call]:
+    """The items, and before each mapped region what is in it."""
+    for item in items:
+        if isinstance(item, Call) and item.region.mapped:
+            yield from _opened(item.items)
+        yield item
 
 
 class Reach:
@@ -171,13 +176,21 @@ class Reach:
         return Reached.of(self.passes)
 
     @cached_property
-    def asking(self) -> Reached:
+    def asking_passes(self) -> tuple[Reached, ...]:
         every = frozenset(tensor for tensor in self._flow.given.values() if tensor.asks)
-        return Reached.of(through_operations(self._flow, every))
+        return through_operations(self._flow, every)
+
+    @cached_property
+    def asking(self) -> Reached:
+        return Reached.of(self.asking_passes)
+
+    @cached_property
+    def opaque_passes(self) -> tuple[Reached, ...]:
+        return through_regions(self._flow)
 
     @cached_property
     def opaque(self) -> Reached:
-        return Reached.of(through_regions(self._flow))
+        return Reached.of(self.opaque_passes)
 
 
 @lru_cache(maxsize=4)

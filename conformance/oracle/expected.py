@@ -55,7 +55,7 @@ def expect(
     if key not in evaluated.found:
         memory = None
         if case.procedure.kind != "inference":  # where no gradients are taken there are no bytes
-            memory = expected_memory(case, evaluated.dataflow, residuals)
+            memory = expected_memory(case, evaluated.dataflow, residuals, discipline)
         counts = Executions(case, evaluated.dataflow, discipline, residuals).allowed()
         evaluated.found[key] = replace(evaluated.values, executions=counts, memory=memory)
     nothing: Any = dict.fromkeys(unknown)

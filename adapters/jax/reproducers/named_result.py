@@ -1,4 +1,5 @@
-"""An operation whose derivative reads its result is recomputed although a name keeps the result."""
+"""An operation whose derivative reads its own result is recomputed although the result is kept by
+name."""
 
 import jax
 import jax.ad_checkpoint
