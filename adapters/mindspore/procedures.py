@@ -9,6 +9,7 @@ from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter, Run
 from conformance.emit.expressions import listed
 from conformance.emit.values import FEW
+from conformance.errors import NotOfferedError
 from conformance.model.case import (
     Array,
     Case,
@@ -189,12 +190,14 @@ class Procedures(Run):
     def write_training(self) -> None:
         code, procedure = self.code, self.case.procedure
         self.write_loss_function()
-        code(f"optimizer = nn.SGD(weights, learning_rate={procedure.learning_rate})")
+        if self.plan.weights:  # an optimizer of nothing raises
+            code(f"optimizer = nn.SGD(weights, learning_rate={procedure.learning_rate})")
         self._write_gradient_function("forward_fn")
         code("losses = []")
         with code.indent(f"for _ in range({procedure.steps}):"):
             self._write_differentiated("forward_fn")
-            code("optimizer(of_weights)")
+            if self.plan.weights:
+                code("optimizer(of_weights)")
             code("losses.append(loss)")
         code(f"gradients = {self._gradients()}")
         self._write_returned(losses="losses", parameters=self.values.chosen(self.case.parameters))
@@ -207,6 +210,8 @@ class Procedures(Run):
     def _write_orders(self) -> None:
         """The sum of all gradients is computed by a function, and differentiated as one; the third
         order does so with that function."""
+        if not self.plan.graph and self.case.uses(frozenset({"softmax"})):
+            raise NotOfferedError(self.variant.id, "second-order gradients of softmax")
         code, wrt = self.code, self.case.wrt
         places = self._gradient_places()
         gradients = [places[name] for name in wrt]
@@ -235,6 +240,8 @@ class Procedures(Run):
 
     def _write_gradient_function(self, name: str) -> None:
         """The function that gives the value and the gradients of a function, where that is one line."""
+        if not (self.plan.sources or self.plan.weights):
+            raise NotOfferedError(self.variant.id, "backward where nothing requires a gradient")
         if self.plan.split:
             return
         positions = tuple(self.plan.passed.index(source) for source in self.plan.sources)
