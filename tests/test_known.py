@@ -72,13 +72,17 @@ def test_without_an_entry(status, expected):
         (Status.CRASHED, Triage.KNOWN),
         (Status.TIMEOUT, Triage.KNOWN),
         (Status.PASS, Triage.UNEXPECTED),
-        (Status.REPORT, Triage.UNEXPECTED),
+        (Status.REPORT, Triage.EXPECTED),
         (Status.UNSUPPORTED, Triage.EXPECTED),
         (Status.BROKEN, Triage.UNEXPECTED),
     ],
 )
 def test_with_an_entry(status, expected):
     assert standing([ENTRY], verdict(status)) == [expected]
+
+
+def test_a_report_that_says_something_else_than_its_entry():
+    assert standing([ENTRY], verdict(Status.REPORT, "as it should be")) == [Triage.UNEXPECTED]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from conformance.emit import functional
 from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import like_numpy
 from conformance.emit.functional import Pullback
-from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, walk
+from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, leaves, walk
 
 from . import operations
 
@@ -75,6 +75,7 @@ class Handed(Functions):
 
     def extra(self, region: Region) -> list[str]:
         read = self._read(region)
+        read -= {*leaves(region.takes), *leaves(region.kwargs)}
         return [array.name for array in self.case.parameters if array.name in read]
 
     def _read(self, region: Region) -> set[str]:

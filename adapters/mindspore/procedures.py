@@ -48,6 +48,7 @@ class Plan:
         self.plain_functions = (
             not (self.graph or self.trains or captured or case.state or case.hooks or case.autocast)
             and kind == "backward"
+            and not case.procedure.after
             and all(region.granularity == "function" for region in case.regions())
         )
         arrays = [value for value in case.inputs if isinstance(value, Array)]
@@ -177,6 +178,8 @@ class Procedures(Run):
 
     def write_gradients(self) -> None:
         self.write_after()
+        if not (self.plan.sources or self.plan.weights):
+            raise NotOfferedError(self.variant.id, "gradients of nothing")
         self.write_loss_function()
         if self.case.procedure.order > 1:
             self._write_orders()
@@ -189,6 +192,8 @@ class Procedures(Run):
 
     def write_training(self) -> None:
         code, procedure = self.code, self.case.procedure
+        if not (self.plan.sources or self.plan.weights):
+            raise NotOfferedError(self.variant.id, "gradients of nothing")
         self.write_loss_function()
         if self.plan.weights:  # an optimizer of nothing raises
             code(f"optimizer = nn.SGD(weights, learning_rate={procedure.learning_rate})")
@@ -240,8 +245,6 @@ class Procedures(Run):
 
     def _write_gradient_function(self, name: str) -> None:
         """The function that gives the value and the gradients of a function, where that is one line."""
-        if not (self.plan.sources or self.plan.weights):
-            raise NotOfferedError(self.variant.id, "backward where nothing requires a gradient")
         if self.plan.split:
             return
         positions = tuple(self.plan.passed.index(source) for source in self.plan.sources)

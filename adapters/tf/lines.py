@@ -7,7 +7,7 @@ that is traced; whether it runs is asked elsewhere, by the name of its node.
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -237,14 +237,14 @@ class Operations(following.Follower):
         return Counter(self.calls.values())
 
     def eager_statements(self) -> Counter[tuple[Site, Phase]]:
-        """Executions of each statement: those that ran all operations that its first execution did."""
-        first: dict[Site, list[str]] = {}
+        """Executions of each statement: in forward all, again those that ran all operations that one in
+        forward did. A statement that branches runs other operations in another call."""
+        whole: defaultdict[Site, list[list[str]]] = defaultdict(list)
         counts: Counter[tuple[Site, Phase]] = Counter()
         for run in self.runs:
-            work = _work(run)
             if run.phase == "forward":
-                first.setdefault(run.site, work)
-            counts[run.site, run.phase] += work == first.get(run.site)
+                whole[run.site].append(_work(run))
+            counts[run.site, run.phase] += _work(run) in whole[run.site]
         return counts
 
     def graph_executions(
@@ -287,8 +287,8 @@ class Operations(following.Follower):
 
 
 def _work(run: Traced) -> list[str]:
-    """The operations of an execution, without reads of variables. Those that do the statement's work, one
-    or another as a flag says, are alike."""
+    """The operations of an execution, without reads of variables. Those that may do the statement's
+    work are alike: a flag may choose among them."""
     work = WORK.get(run.site.op, ())
     return ["work" if kind in work else kind for kind in run.types if kind not in READS]
 

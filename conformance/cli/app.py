@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from conformance import __version__
-from conformance.cli import cases, compare, export, known, report, run
+from conformance.cli import cases, compare, export, fuzz, known, report, run
 from conformance.errors import ConformanceError
 from conformance.exits import MEANINGS, Exit
 from conformance.words import printable
@@ -34,6 +34,7 @@ app.command("list")(cases.list_cases)
 app.command()(cases.show)
 app.command()(cases.emit)
 app.command()(known.known)
+app.command(epilog=EXIT_CODES)(fuzz.fuzz)
 app.command(epilog=EXIT_CODES)(export.export)
 app.command()(cases.schema)
 #: Commands of earlier versions, and what to use instead.

@@ -159,7 +159,7 @@ class Lazy(Functional):
     def _write_differentiated(self) -> None:
         """The graphs of the loss and of its gradients; what is evaluated is the loss alone."""
         if not self.wanted():
-            raise NotOfferedError(self.variant.id, "backward where nothing requires a gradient")
+            raise NotOfferedError(self.variant.id, "gradients of nothing")
         both = self.result != "loss"
         value = "(loss, outputs)" if both else "loss"
         self.code(f"{value}, gradients = {self.value_and_grad}(loss_of)({self.of})", FORWARD)

@@ -114,6 +114,11 @@ class Catalog:
         self.cases = {case.id: case for case in cases}
         self._features: dict[str, Features] = {}
 
+    def only(self, cases: Iterable[Case]) -> None:
+        """From now on, have these cases and no others."""
+        self.cases = {case.id: case for case in cases}
+        self._features = {}
+
     def features(self, case: str) -> Features | None:
         """The features of a case; `None` where the case is not there."""
         if case not in self._features and case in self.cases:
@@ -170,8 +175,12 @@ class Entry:
     def describes(self, verdict: Verdict) -> bool:
         """Whether the verdict is a deviation whose text (`fail: gradient of x is None, but …`) contains
         one of the entry's."""
+        return verdict.status.deviates and self.tells(verdict)
+
+    def tells(self, verdict: Verdict) -> bool:
+        """Whether the verdict's text contains one of the entry's, whatever its status."""
         text = f"{verdict.status}: {verdict.message}\n{verdict.observed}"
-        return verdict.status.deviates and any(part in text for part in self.observed)
+        return any(part in text for part in self.observed)
 
 
 def read(file: Path, *, unfinished: bool = False) -> tuple[Entry, ...]:
@@ -227,8 +236,8 @@ def _entries(model: CauseModel, where: str) -> Iterator[Entry]:
             when, cases = model.when, model.cases
         shows = form.shows or model.shows
         conditions = [when] if isinstance(when, ConditionModel) else when or []
-        if form is model and model.also and not shows:
-            continue
+        if form is model and model.also and not (shows and (conditions or cases)):
+            continue  # its forms have what is said here in common
         if not shows:
             hint = "`shows: {gradient: is None}`: the check, and a part of its message"
             raise KnownError(f"{model.cause}: nothing says what shows", where=where, hint=hint)

@@ -51,7 +51,8 @@ def triaged(entries: Sequence[Entry], result: Result) -> tuple[Triaged, ...]:
     """Every verdict of a result, triaged.
 
     A SHOULD that does not hold is expected even where no entry describes it: it warns, and does not fail
-    the run. A known deviation is gone where no verdict of its check deviates.
+    the run. A known deviation is gone where no verdict of its check deviates, nor reports it where that
+    is left to the implementation.
     """
     return tuple(_triage_one(entries, result, verdict) for verdict in result.verdicts)
 
@@ -62,7 +63,7 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
     known = _explaining(entries, result, verdict)
     if known:
         return Triaged(verdict, Triage.KNOWN, known.reason, known)
-    covering = (e for e in entries if e.covers(result.case, result.variant, verdict.check))
+    covering = [e for e in entries if e.covers(result.case, result.variant, verdict.check)]
     entry = next((entry for entry in covering if not entry.lenient), None)
     if verdict.status.deviates:
         if entry:
@@ -71,7 +72,8 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
         warns = verdict.status is Status.WARN
         return Triaged(verdict, Triage.EXPECTED if warns else Triage.UNEXPECTED)
     deviates = any(v.status.deviates for v in result.verdicts if v.check == verdict.check)
-    if entry and not deviates and verdict.status is not Status.UNSUPPORTED:
+    reported = verdict.status is Status.REPORT and any(e.tells(verdict) for e in covering)
+    if entry and not deviates and verdict.status is not Status.UNSUPPORTED and not reported:
         reason = f"known deviation is gone: take {entry.where} out ({entry.reason})"
         return Triaged(verdict, Triage.UNEXPECTED, reason, entry)
     return Triaged(verdict, Triage.EXPECTED)

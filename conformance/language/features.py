@@ -71,6 +71,7 @@ CAPABILITIES: Mapping[str, str] = {
     "numpy-generator": "a region draws from a generator of NumPy's, made by default_rng",
     "numpy-random": "a region draws from NumPy's global generator",
     "operation": "a single operation can be configured to be recomputed",
+    "part": "only some gradients are asked for, and the framework is told so",
     "per-output": "gradients of one output after the other over one retained graph",
     "policy": "a region keeps the results of operations or names that are listed",
     "preserve-rng-off": "preservation of random state can be switched off",
@@ -98,6 +99,7 @@ CAPABILITIES: Mapping[str, str] = {
     "vmap": "a recomputed function is mapped over an axis",
     "wrong-option": "recompute checks the type of its options",
     "wrapped": "the recomputed callable has the original as `__wrapped__`",
+    "zero-size": "a tensor has no elements",
 }
 
 #: The capabilities for values of `between` that do not concern random generators.
@@ -136,6 +138,7 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "accumulated-gradients": lambda case: case.procedure.after == "backward",
     "inference": lambda case: case.procedure.after == "inference",
     "bfloat16": lambda case: any(array.dtype == "bfloat16" for array in case.arrays),
+    "zero-size": lambda case: any(0 in array.shape for array in case.arrays),
     "single-call": lambda case: any(map(_alone, (case.program, *(r.body for r in case.regions())))),
     "repeated-call": lambda case: any(isinstance(node, Again) for node in walk(case.program)),
 }
@@ -150,6 +153,7 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
     "vmap": lambda region, _: region.mapped,
     "autocast-inside": lambda region, _: bool(region.autocast),
     "merge-adjacent": lambda region, _: region.merge_adjacent,
+    "preserve-rng-off": lambda region, _: not region.preserve_rng,
     "contexts": lambda region, _: region.contexts,
     "unknown-option": lambda region, _: region.option == "unknown",
     "wrong-option": lambda region, _: region.option == "wrong",
@@ -171,7 +175,7 @@ def required_by(case: Case) -> frozenset[str]:
     names = _Names(case)
     kind, between = case.procedure.kind, case.procedure.between
     needed = {*case.needs, *([_BETWEEN.get(between, "between")] if between else [])}
-    needed |= {kind.replace("_", "-")} - {"backward", "part"}
+    needed |= {kind.replace("_", "-")} - {"backward"}
     needed |= {word for word, shows in _BY_CASE.items() if shows(case)}
     for region in case.regions():
         needed.add(region.granularity)
@@ -221,7 +225,7 @@ def is_feature(word: str) -> bool:
     family, colon, member = word.partition(":")
     if not colon:
         return word in CAPABILITIES or word in properties.REGION or word in properties.CASE
-    operations = family not in ("dtype", "procedure", "between")
+    operations = family not in ("dtype", "procedure", "between", "changes")
     return family in properties.FAMILIES and (not operations or member in OPERATIONS)
 
 
@@ -241,18 +245,16 @@ def _by_statement(case: Case, owner: str, statement: Statement) -> Iterator[str]
     operation = OPERATIONS[statement.op]
     if operation.capability:
         yield operation.capability
-    if statement.options.get("rule") == "forward":
-        yield "forward-rule"
-    if statement.options.get("seed") is not None:
-        yield "seeded-random"
+    for name, value in statement.options.items():
+        told = operation.options[name]
+        if told.capability and value != told.default:
+            yield told.capability
     if statement.op == "uniform_from":
         (name,) = statement.names()
         own = next(i for i in case.inputs if isinstance(i, Generator) and i.name == name)
         yield "generator" if own.library == "framework" else "numpy-generator"
     if owner and statement.op in RANDOM:
         yield "random"
-        if not next(r for r in case.regions() if r.name == owner).preserve_rng:
-            yield "preserve-rng-off"
 
 
 def _alone(nodes: Iterable[Node]) -> bool:

@@ -38,6 +38,8 @@ class Tensor:
 
     of: str
     asks: bool = False
+    #: That of a tensor that the program starts from.
+    dtype: str = field(default="", kw_only=True)
     floating: bool = True
     maker: Statement | None = None
     reads: list[tuple[int, Statement | Call]] = field(default_factory=list)
@@ -47,6 +49,23 @@ class Tensor:
     moment: int = 0
     #: The calls that have returned it.
     returned_by: list[Call] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Step:
+    """A statement as it runs once: the tensors that it reads, by the operation's arguments, and
+    those that it makes. `call` is the innermost call of a region around it."""
+
+    statement: Statement
+    call: Call | None
+    reads: Mapping[str, tuple[Tensor, ...]]
+    makes: tuple[Tensor, ...]
+    moment: int
+
+    def differentiable(self) -> Iterator[Tensor]:
+        """The tensors among its arguments that the operation has a gradient for."""
+        for name in OPERATIONS[self.statement.op].needs:
+            yield from (tensor for tensor in self.reads.get(name, ()) if tensor.floating)
 
 
 @dataclass(eq=False)
@@ -61,6 +80,8 @@ class Call:
     results: tuple[Tensor, ...] = ()
     #: Statements and calls of the body, in order.
     body: list[Statement | Call] = field(default_factory=list)
+    #: The same, each statement as it ran.
+    items: list[Step | Call] = field(default_factory=list)
     #: By statement or call of the body (its `id`), the tensors that it read.
     read: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)
     #: The last moment of the body.
@@ -97,6 +118,8 @@ class Flow:
         self.given: dict[str, Tensor] = {}
         #: Statements outside of regions.
         self.outside: list[Statement] = []
+        #: Statements outside of regions, as they ran, and the outermost calls, in order.
+        self.items: list[Step | Call] = []
         self._moment = 0
         self._regions: dict[str, Region] = {}
         for role, values in (
@@ -118,22 +141,28 @@ class Flow:
                 self._region(node, names, call)
 
     def _statement(self, node: Statement, names: dict[str, Tensor], call: Call | None) -> None:
-        operation = OPERATIONS[node.op]
         read = [names[name] for name in node.names() if name in names]
         for tensor in read:
             tensor.reads.append((self._moment, node))
         changed = _changed(node)
         for tensor in (names[name] for name in changed if name in names):
             tensor.changed.append(self._moment)
-        asks = bool(operation.needs) and any(t.asks for t in read)
-        floating = node.op not in BOOLS and not (
-            node.op == "astype" and not str(node.options.get("dtype")).startswith(_REAL)
-        )
+        step = Step(node, call, _by_argument(node, names), (), self._moment)
+        asks = any(tensor.asks for tensor in step.differentiable())
+        if node.op == "astype":
+            floating = str(node.options["dtype"]).startswith(_REAL)
+        else:
+            tensors = [tensor.floating for tensor in read if tensor.of != "value"]
+            floating = node.op not in BOOLS and (not tensors or any(tensors))
         made = tuple(
             Tensor("computed", asks and floating, floating, node, moment=self._moment)
             for _ in node.targets
         )
+        if OPERATIONS[node.op].raises:  # if it does not raise, it returns its argument as it is
+            made = tuple(read[:1])
         names.update(zip(node.targets, made, strict=True))
+        step.makes = made
+        (self.items if call is None else call.items).append(step)
         if call is None:
             self.outside.append(node)
         else:
@@ -157,6 +186,7 @@ class Flow:
         inner.update(zip(own, [names.get(name, Tensor("value")) for name in given], strict=False))
         self.calls.append(call)
         self.of_region.setdefault(region.name, []).append(call)
+        (self.items if around is None else around.items).append(call)
         if around is not None:
             around.body.append(call)
             around.read[id(call)] = (*call.given, *call.captured)
@@ -179,7 +209,16 @@ def _given(role: str, value: Array | Value | Generator) -> Tensor:
     """A value that the program starts from."""
     if not isinstance(value, Array):
         return Tensor("value", floating=False)
-    return Tensor(role, value.gradient, value.dtype.startswith(_REAL))
+    return Tensor(role, value.gradient, value.dtype.startswith(_REAL), dtype=value.dtype)
+
+
+def _by_argument(node: Statement, names: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, ...]]:
+    """The tensors that a statement reads, by the operation's arguments."""
+    arguments = [name.rstrip(".?") for name in OPERATIONS[node.op].tensors]
+    return {
+        argument: tuple(names[name] for name in leaves(tree) if name in names)
+        for argument, tree in zip(arguments, node.arguments, strict=False)
+    }
 
 
 def _changed(node: Statement) -> tuple[str, ...]:

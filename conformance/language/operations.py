@@ -6,12 +6,18 @@ of `conv2d` OIHW, weights of `linear` (out, in). `needs` says, for the gradient 
 argument, which values must be at hand; several alternatives where implementations legitimately
 differ (relu: its output or its input). `out` is the operation's result, `mask` a value of its own
 (a dropout mask, the indices of a maximum).
+
+The same declarations say how an operation is put into a generated program (`conformance.fuzz`): which
+shapes its arguments have, what its options choose among, where it may stand, and what a case with it
+has to say.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from typing import Literal as OneOf
 
@@ -20,11 +26,22 @@ _REQUIRED = object()
 
 @dataclass(frozen=True)
 class OptionSpec:
-    """A keyword of an operation: its type, its default, and for `str` the allowed words."""
+    """A keyword of an operation: its type, its default, and for `str` the allowed words.
+
+    A generated program gives it one of the values `tried`, or what it `means`: an axis of the first
+    argument, all of its axes in some `order`, a `shape`, or into how many `parts` an axis is divided;
+    only `beside` another option, or `instead` of one. Another value than the default may need a
+    `capability`.
+    """
 
     type: OneOf["int", "float", "bool", "str", "ints", "dtype"]
     default: object = _REQUIRED
     words: tuple[str, ...] = ()
+    tried: tuple[Any, ...] = ()
+    means: OneOf["", "axis", "order", "shape", "parts"] = ""
+    beside: str = ""
+    instead: str = ""
+    capability: str = ""
 
     @property
     def required(self) -> bool:
@@ -37,7 +54,13 @@ class Operation:
 
     `tensors` are its positional arguments; one that ends in `...` takes a list (`concat([a, b])`),
     one that ends in `?` is not a tensor. `results` is the number of results, 0 where an option says
-    so. `updates` names arguments that are changed in place (running statistics).
+    so. `updates` names arguments that are changed in place (running statistics), `whole` those that
+    hold whole numbers, `parts` those that are complex. `over` names an argument that programs write the
+    result over, `within` a word of the region that it must stand in. `raises` is the error that it
+    raises where its flag is true. `unlike` says that programs do something else in the rerun, and that
+    implementations differ on it. Frameworks compute what is `exact` in float32 and float64 alone. Of a
+    `joint` operation, an element of the result depends on more than one of the argument. The result of
+    a `view` may share its memory with the argument.
     """
 
     name: str
@@ -49,6 +72,42 @@ class Operation:
     random: bool
     updates: tuple[str, ...]
     capability: str
+    whole: str = ""
+    parts: str = ""
+    over: str = ""
+    within: str = ""
+    raises: str = ""
+    unlike: str = ""
+    exact: bool = False
+    joint: bool = False
+    view: bool = False
+
+    @cached_property
+    def patterns(self) -> tuple[tuple[str, ...] | None, ...]:
+        """The shapes of the arguments, as `shape` says them: `(..., in)` is `("...", "in")`, a letter
+        stands for the same length everywhere, and `...` for the same axes. `None` for any shape."""
+        taken, gives, _ = self.shape.partition(" give")
+        if not gives:
+            return (None,) * len(self.tensors)
+        return tuple(tuple(re.findall(r"[^\s,]+", p)) for p in re.findall(r"\(([^)]*)\)", taken))
+
+    @property
+    def broadcasts(self) -> bool:
+        """Whether its arguments broadcast against each other."""
+        return self.shape.startswith(_BROADCAST)
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether it takes one tensor and computes each element of the result from one of it, always in
+        the same way."""
+        apart = self.capability or self.random or self.joint or self.parts or self.within
+        alike = self.shape == "shape of x" and self.tensors == ("x",) and bool(self.needs)
+        return alike and not self.options and not apart and not self.unlike
+
+    @property
+    def takes_number(self) -> bool:
+        """Whether one of its arguments may be a number."""
+        return self.shape == _BROADCAST
 
     def signature(self) -> str:
         """The operation as a reader would write it: `conv2d(x, w, stride=1, padding='valid')`."""
@@ -58,25 +117,37 @@ class Operation:
         return f"{self.name}({', '.join(words)})"
 
 
-_INT, _INTS = OptionSpec("int"), OptionSpec("ints")
-_FIRST, _LAST, _NONE = OptionSpec("int", 0), OptionSpec("int", -1), OptionSpec("int", None)
-_OFF, _EPS = OptionSpec("bool", False), OptionSpec("float", 1e-5)
-_RANGE: dict[str, Any] = {"low": OptionSpec("float", 0.0), "high": OptionSpec("float", 1.0)}
-_DRAWN = {"shape": _INTS, **_RANGE}
-_PADDING = OptionSpec("str", "valid", ("valid", "same"))
-_RULE = OptionSpec("str", "reverse", ("reverse", "forward"))
+_SHAPE, _SIZE = OptionSpec("ints", means="shape"), OptionSpec("int", tried=(2,))
+_FIRST, _LAST = OptionSpec("int", 0, means="axis"), OptionSpec("int", -1, means="axis")
+_AXIS, _SEED = (
+    OptionSpec("int", None, means="axis"),
+    OptionSpec("int", None, tried=(5,), capability="seeded-random"),
+)
+_OFF, _EPS = OptionSpec("bool", False, beside="axis"), OptionSpec("float", 1e-5, tried=(1e-3,))
+_RANGE: dict[str, Any] = {
+    "low": OptionSpec("float", 0.0, tried=(0.5,)),
+    "high": OptionSpec("float", 1.0, tried=(1.5,)),
+}
+_DRAWN = {"shape": _SHAPE, **_RANGE}
+_PADDING = OptionSpec("str", "valid", ("valid", "same"), instead="stride")
+_RULE = OptionSpec("str", "reverse", ("reverse", "forward"), capability="forward-rule")
 _CHANGES = OptionSpec("str", words=("values", "shape", "dtype", "operations", "product"))
-_SLOPES: dict[str, Any] = {"low": OptionSpec("float", 0.125), "high": OptionSpec("float", 1 / 3)}
+_SLOPES: dict[str, Any] = {
+    "low": OptionSpec("float", 0.125, tried=(0.25,)),
+    "high": OptionSpec("float", 1 / 3, tried=(0.5,)),
+}
 _SOLVED = "a: a out | out mask | a out mask, b: a | mask"
 _NORMED = "x: x gamma mask, gamma: x mask, beta:"
 _BROADCAST = "a and b broadcast against each other"
 _POOLED = "(n, c, h, w) gives (n, c, h // size, w // size)"
 _REDUCED = "x without that axis"
 _DIVIDED = "x with its length along axis divided by sections"
-_LOOKED_UP = "indices of any shape s and (rows, d) give (*s, d)"
-_TOGETHER = "a and b have one shape, the result's"
-_ADDED = "(n, ...) and (...)"
+_LOOKED_UP = "(...) and (rows, d) give (..., d)"
+_TOGETHER = "(...) and (...) give (...)"
+_ADDED = "(n, ...) and (...) give (n, ...)"
 _ONE = "one number, ()"
+_UNLIKE = {"unlike": "The rerun computes something else than the forward pass."}
+_RAISES, _EXACT, _VIEW = {"raises": "ValueError"}, {"exact": True}, {"view": True}
 _CONVOLVED = (
     "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
     "with the odd zero at the end"
@@ -94,16 +165,29 @@ def _op(
     random: bool = False,
     updates: str = "",
     capability: str = "",
+    told: Mapping[str, Any] | None = None,
     **options: OptionSpec,
 ) -> Operation:
-    """An operation. `needs` lists alternatives by argument: `a: b, b: a b | out b`."""
+    """An operation. `needs` lists alternatives by argument: `a: b, b: a b | out b`. `told` is what else
+    there is to say of it."""
     given = (part.partition(":") for part in needs.split(",") if part)
     by_argument = {
         argument.strip(): tuple(frozenset(words.split()) for words in alternatives.split("|"))
         for argument, _, alternatives in given
     }
     names, changed = tuple(tensors.split()), tuple(updates.split())
-    return Operation(name, names, shape, options, by_argument, results, random, changed, capability)
+    return Operation(
+        name,
+        names,
+        shape,
+        options,
+        by_argument,
+        results,
+        random,
+        changed,
+        capability,
+        **(told or {}),
+    )
 
 
 _ALL = (
@@ -113,23 +197,32 @@ _ALL = (
     _op("divide", "a b", "a: b, b: a b | out b", _BROADCAST),
     _op("negative", "x", "x:"),
     _op("matmul", "a b", "a: b, b: a", "(..., n, k) and (k, m) give (..., n, m)"),
-    _op("solve", "a b", _SOLVED, "(n, n) and (n, k) give (n, k)", capability="solve"),
-    _op("linear", "x w b", "x: w, w: x, b:", "(..., in), (out, in) and (out,) give (..., out)"),
-    _op("conv2d", "x w", "x: w, w: x", _CONVOLVED, stride=OptionSpec("int", 1), padding=_PADDING),
-    _op("max_pool2d", "x", "x: x mask | x | mask", _POOLED, size=_INT),
-    _op("avg_pool2d", "x", "x: | x", _POOLED, size=_INT),
+    _op("solve", "a b", _SOLVED, "(n, n) and (n, k) give (n, k)", capability="solve", told=_EXACT),
+    _op(
+        "linear", "x w b", "x: w, w: x, b:", "(..., n, in), (out, in) and (out,) give (..., n, out)"
+    ),
+    _op(
+        "conv2d",
+        "x w",
+        "x: w, w: x",
+        _CONVOLVED,
+        stride=OptionSpec("int", 1, tried=(2,)),
+        padding=_PADDING,
+    ),
+    _op("max_pool2d", "x", "x: x mask | x | mask", _POOLED, size=_SIZE),
+    _op("avg_pool2d", "x", "x: | x", _POOLED, size=_SIZE),
     _op(
         "batch_norm",
         "x gamma beta running_mean running_var",
         _NORMED,
-        "(n, c, h, w) and four of (c,) give (n, c, h, w)",
+        "(n, c, h, w), (c,), (c,), (c,) and (c,) give (n, c, h, w)",
         updates="running_mean running_var",
         capability="batch-norm",
-        momentum=OptionSpec("float", 0.1),
+        momentum=OptionSpec("float", 0.1, tried=(0.25,)),
         eps=_EPS,
     ),
     _op("layer_norm", "x gamma beta", _NORMED, "(..., d), (d,) and (d,) give (..., d)", eps=_EPS),
-    _op("embedding", "indices table", "table: indices", _LOOKED_UP),
+    _op("embedding", "indices table", "table: indices", _LOOKED_UP, told={"whole": "indices"}),
     _op("relu", "x", "x: out | x"),
     _op("gelu", "x", "x: x"),
     _op("tanh", "x", "x: out | x"),
@@ -141,42 +234,65 @@ _ALL = (
     _op("square", "x", "x: x"),
     _op("sqrt", "x", "x: out | x"),
     _op("abs", "x", "x: x"),
-    _op("maximum", "a b", "a: a b | mask, b: a b | mask", _BROADCAST),
+    _op("maximum", "a b", "a: a b | mask, b: a b | mask", f"{_BROADCAST}; neither is a number"),
     _op("max", "x", "x: x out | mask | x | x mask", _REDUCED, axis=_LAST, keepdims=_OFF),
     _op("cumulative_sum", "x", "x: | x", axis=_LAST),
     _op("softmax", "x", "x: out | x", axis=_LAST),
-    _op("dropout", "x", "x: mask", random=True, p=OptionSpec("float", 0.5), seed=_NONE),
-    _op("sum", "x", "x:", _REDUCED, axis=_NONE, keepdims=_OFF),
-    _op("mean", "x", "x:", _REDUCED, axis=_NONE, keepdims=_OFF),
-    _op("reshape", "x", "x:", "shape, with one -1 allowed", shape=_INTS),
-    _op("permute_dims", "x", "x:", "the axes of x in the new order", axes=_INTS),
+    _op(
+        "dropout",
+        "x",
+        "x: mask",
+        random=True,
+        p=OptionSpec("float", 0.5, tried=(0.25,)),
+        seed=_SEED,
+    ),
+    _op("sum", "x", "x:", _REDUCED, axis=_AXIS, keepdims=_OFF),
+    _op("mean", "x", "x:", _REDUCED, axis=_AXIS, keepdims=_OFF),
+    _op("reshape", "x", "x:", "shape, with one -1 allowed", told=_VIEW, shape=_SHAPE),
+    _op(
+        "permute_dims",
+        "x",
+        "x:",
+        "the axes of x in the new order",
+        told=_VIEW,
+        axes=OptionSpec("ints", means="order"),
+    ),
     _op("concat", "arrays...", "arrays:", "the lengths along axis added up", axis=_FIRST),
-    _op("split", "x", "x:", _DIVIDED, results=0, sections=_INT, axis=_FIRST),
-    _op("astype", "x", "x:", dtype=OptionSpec("dtype")),
-    _op("to_complex", "a b", "a:, b:", _TOGETHER, capability="complex"),
-    _op("real", "x", "x:", capability="complex"),
-    _op("imag", "x", "x:", capability="complex"),
-    _op("stop_gradient", "x"),
-    _op("uniform", "", "", "shape", random=True, **_DRAWN, seed=_NONE),
+    _op(
+        "split",
+        "x",
+        "x:",
+        _DIVIDED,
+        told=_VIEW,
+        results=0,
+        sections=OptionSpec("int", means="parts"),
+        axis=_FIRST,
+    ),
+    _op("astype", "x", "x:", told=_VIEW, dtype=OptionSpec("dtype")),
+    _op("to_complex", "a b", "a:, b:", _TOGETHER, capability="complex", told=_EXACT),
+    _op("real", "x", "x:", capability="complex", told={"parts": "x", **_VIEW}),
+    _op("imag", "x", "x:", capability="complex", told={"parts": "x", **_VIEW}),
+    _op("stop_gradient", "x", told=_VIEW),
+    _op("uniform", "", "", "shape", random=True, **_DRAWN, seed=_SEED),
     _op("uniform_from", "generator?", "", "shape", random=True, **_DRAWN),
     _op("numpy_uniform", "", "", "shape", random=True, capability="numpy-random", **_DRAWN),
     _op("python_uniform", "", "", _ONE, random=True, capability="python-random", **_RANGE),
-    _op("rrelu", "x", "x: x mask | mask", random=True, capability="rrelu", **_SLOPES),
+    _op("rrelu", "x", "x: x mask | mask", random=True, capability="rrelu", told=_EXACT, **_SLOPES),
     _op("sin_or_cos", "x flag?", "x: x"),
-    _op("branch_sin", "x", "x: x"),
-    _op("loop_sin", "x", "x: x mask", times=_INT),
-    _op("custom_sin", "x", "x: x", reads=OptionSpec("int", 1), rule=_RULE),
+    _op("branch_sin", "x", "x: x", told={"joint": True}),
+    _op("loop_sin", "x", "x: x mask", times=OptionSpec("int", tried=(1, 2, 3))),
+    _op("custom_sin", "x", "x: x", reads=OptionSpec("int", 1, tried=(2,)), rule=_RULE),
     _op("asking_sin", "x", "x: x", capability="gradient-flag"),
     _op("slope_of_sin", "x", "x: x", capability="gradient-inside"),
     _op("noted_sin", "x", "x: x"),
-    _op("unsteady_sin", "x", "x: x", capability="unsteady", then=_CHANGES),
-    _op("counted_sin", "x seen?", "x: x", capability="list-changed"),
+    _op("unsteady_sin", "x", "x: x", capability="unsteady", told=_UNLIKE, then=_CHANGES),
+    _op("counted_sin", "x seen?", "x: x", capability="list-changed", told=_UNLIKE),
     _op("switched_sin", "x", "x: x"),
-    _op("doubled_sin", "x", "x: x"),
-    _op("raise_in_rerun", "x flag?", "x: x", capability="unsteady"),
+    _op("doubled_sin", "x", "x: x", told={"within": "contexts"}),
+    _op("raise_in_rerun", "x flag?", "x: x", capability="unsteady", told=_UNLIKE),
     _op("accumulate_sin", "x total", "x: x", _ADDED, updates="total", capability="accumulate"),
-    _op("add_in_place", "a b", "a:, b:", "shape of a", capability="in-place"),
-    _op("raise_if", "x flag?", "x:", capability="raise"),
+    _op("add_in_place", "a b", "a:, b:", _TOGETHER, capability="in-place", told={"over": "a"}),
+    _op("raise_if", "x flag?", "x:", capability="raise", told={**_RAISES, **_VIEW}),
     _op("is_unwrapped_by", "region?", "", "a bool", capability="wrapped"),
     _op("hides_variables_of", "region?", "", "a bool", capability="wrapped"),
     _op("asks_gradient", "x", "", "a bool", capability="gradient-flag"),

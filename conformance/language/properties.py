@@ -8,20 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from math import prod
 
-from conformance.language.flow import Call, Flow, Tensor, parts
+from conformance.language import nodes
+from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
+from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
+from conformance.language.reach import Reach, around, entries, needs_rerun, reach, steps
 from conformance.model.case import (
+    Again,
     Case,
     Literal,
     Ref,
     Region,
     Statement,
     Tree,
+    Value,
     leaves,
+    walk,
 )
 
+#: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
+_STEPWISE = frozenset({"relu", "abs", "maximum", "max", "max_pool2d"})
+#: Operations that make tensors of fewer elements than they read.
+_FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
 _LINEAR = frozenset(
     name
@@ -52,6 +63,11 @@ class Place:
     def results(self) -> Iterator[Tensor]:
         """All results of all calls."""
         return (tensor for call in self.calls for tensor in call.results)
+
+    @property
+    def reach(self) -> Reach:
+        """What gradients of the loss reach."""
+        return reach(self.flow)
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
@@ -124,7 +140,134 @@ def _from_region(place: Place, tensor: Tensor) -> bool:
     return any(c.region is not place.region and c.end < first for c in tensor.returned_by)
 
 
+def _bypassed(place: Place, *, by_name: bool) -> bool:
+    """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
+    closure, and not as into one operation."""
+    for call in place.calls:
+        if call.region.mapped:
+            continue
+        through = entries(call)
+        made = {tensor for step in steps(call.items) for tensor in step.makes}
+        named = set(call.given[len(leaves(call.region.takes)) :])
+        passed = place.reach.needed.steps.intersection(steps(call.items))
+        read = {tensor for step in passed for tensor in step.differentiable()}
+        read |= place.reach.needed.tensors.intersection(call.results)
+        if any(
+            (tensor in named) == by_name for tensor in read & place.reach.asked - made - through
+        ):
+            return True
+    return False
+
+
+def _reads(place: Place, *, draws: bool = False, parameters: bool = False) -> bool:
+    """Whether a gradient that is taken in a call depends on what is drawn in it, or on parameters."""
+    for call in place.calls:
+        changed = {t for t in place.flow.given.values() if t.of == "parameter" and parameters}
+        for step in steps(call.items):
+            drawn = draws and step.statement.op in RANDOM
+            if step in place.reach.needed.steps and _depends(place.reach, step, changed, drawn):
+                return True
+            if drawn or any(not changed.isdisjoint(read) for read in step.reads.values()):
+                changed.update(step.makes)
+    return False
+
+
+def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> bool:
+    """Whether gradients of a step depend on tensors that change, however they are computed."""
+    operation = OPERATIONS[step.statement.op]
+    if drawn:
+        return True
+    every = tuple(tensor for read in step.reads.values() for tensor in read)
+    return operation.name not in _STEPWISE and any(
+        all(
+            any(not changed.isdisjoint(step.reads.get(word, every)) for word in words)
+            for words in operation.needs[name]
+        )
+        for name, read in step.reads.items()
+        if name in operation.needs and not reach.asked.isdisjoint(read)
+    )
+
+
+def _in_dicts(call: Call) -> tuple[Tensor, ...]:
+    """The tensors that a call is given in dicts."""
+    trees = (*call.region.takes, *call.region.kwargs.values())
+    names = {name for tree in trees if _contains(tree, Mapping) for name in leaves(tree)}
+    own = [*leaves(call.region.takes), *leaves(call.region.kwargs)]
+    given = zip(own, call.given, strict=False)
+    return tuple(t for name, t in given if name in names and t.of != "value")
+
+
+def _result_read(place: Place) -> bool:
+    """Whether a gradient that is taken outside of regions depends on a result of the region."""
+    changed = set(place.results)
+    for step in steps(place.flow.items):
+        if any(not changed.isdisjoint(read) for read in step.reads.values()):
+            changed.update(step.makes)
+        taken = step.call is None and step in place.reach.needed.steps
+        if taken and _depends(place.reach, step, changed, False):
+            return True
+    return False
+
+
+def _kept(place: Place) -> Iterator[str]:
+    """The last operation of each call, regions inside it included, whose gradient reads a value."""
+    for call in place.calls:
+        asking = [s for s in steps(call.items) if s in place.reach.asking.steps]
+        keeping = [s.statement.op for s in asking if _saves(s)]
+        yield from keeping[-1:]
+
+
+def _saves(step: Step) -> bool:
+    """Whether a gradient of a step needs a value of the forward pass, however it is computed."""
+    needs = OPERATIONS[step.statement.op].needs
+    asking = (name for name, read in step.reads.items() if any(t.asks for t in read))
+    return any(all(needs[name]) for name in asking if name in needs)
+
+
+def _changed_after_read(call: Call) -> bool:
+    """Whether a call changes a tensor in place that a statement of it has read before."""
+    read = {tensor for step in steps(call.items) for r in step.reads.values() for tensor in r}
+    inside = [
+        (at, changed)
+        for tensor in read
+        for changed in tensor.changed
+        for at, _ in tensor.reads
+        if call.moment < at < changed <= call.end
+    ]
+    return bool(inside)
+
+
+def _takes(place: Place, kind: type) -> bool:
+    """Whether a region takes a value of this kind that is no tensor."""
+    values = (value for value in place.flow.case.inputs if isinstance(value, Value))
+    return any(isinstance(v.value, kind) and v.name in leaves(place.region.takes) for v in values)
+
+
+def _more_often(place: Place) -> int:
+    """How many reruns of calls there are more where each region is one operation: 0 where gradients with
+    respect to all tensors that require one need as many, or those that are asked for."""
+    every = (place.reach.opaque_passes, place.reach.asking_passes, place.reach.passes)
+    opaque, asking, needed = (
+        sum(c in one.calls for one in passes for call in place.calls for c in around(call))
+        for passes in every
+    )
+    return 0 if opaque == needed else opaque - asking
+
+
+def _in_graph(place: Place) -> bool:
+    every = {tensor for call in place.calls for tensor in entries(call)}
+    if place.flow.case.procedure.kind == "part":
+        return not every.isdisjoint(place.reach.asked)
+    return any(tensor.asks for tensor in every)
+
+
 Shows = Callable[[Place], bool]
+
+
+def _of_calls(shows: Callable[[Backward, Call], bool], place: Place) -> bool:
+    return any(shows(backward(place.flow), call) for call in place.calls)
+
+
 #: Features of a region: what they mean, and the condition.
 REGION: Mapping[str, tuple[str, Shows]] = {
     "captures-input": (
@@ -209,6 +352,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             for c in p.calls
         ),
     ),
+    "no-argument-requires-gradient": (
+        "no argument of a region requires a gradient",
+        lambda p: any(not any(t.asks for t in c.given) for c in p.calls),
+    ),
     "nothing-requires-gradient": (
         "nothing that goes into a region requires a gradient",
         lambda p: not p.depends(),
@@ -229,6 +376,12 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     "result-is-captured": (
         "a region returns a tensor as it is that it reads by closure",
         lambda p: any(t in c.captured for c in p.calls for t in c.results),
+    ),
+    "returns-parameter": (
+        "a region returns a parameter as it is that it reads by closure",
+        lambda p: any(
+            t in c.captured and t.of == "parameter" and t.asks for c in p.calls for t in c.results
+        ),
     ),
     "result-twice": (
         "a region returns one tensor as two results",
@@ -294,6 +447,27 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region draws random numbers other than in regions inside it",
         lambda p: any(s.op in RANDOM for s in p.own()),
     ),
+    "keeps-what-its-own-gradient-reads": (
+        "a policy keeps the result of an operation whose gradient reads that result",
+        lambda p: any(
+            p.region.saves(step.statement)
+            and any(
+                "out" in way
+                for ways in OPERATIONS[step.statement.op].needs.values()
+                for way in ways
+            )
+            for c in p.calls
+            for step in p.reach.needed.steps.intersection(steps(c.items))
+        ),
+    ),
+    "saved-read-twice": (
+        "a function in a region has a gradient of its own, which reads what it has saved twice",
+        lambda p: any(s.options.get("reads", 1) != 1 for s in p.statements),
+    ),
+    "unseeded-draw": (
+        "a region draws random numbers without a seed of the operation's own",
+        lambda p: any(s.options.get("seed") is None for s in p.draws),
+    ),
     "draws-twice": ("a region draws random numbers twice", lambda p: len(p.draws) > 1),
     "draw-first": (
         "the first statement of a region draws random numbers",
@@ -347,14 +521,133 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
         ),
     ),
+    "list-argument": ("a region takes a list of numbers", lambda p: _takes(p, tuple)),
+    "string-argument": ("a region takes a string", lambda p: _takes(p, str)),
+    "gradient-by-closure": (
+        "a gradient passes through a tensor that a region reads by closure and that is "
+        "no parameter, or a "
+        "parameter that a region around it is given as an argument",
+        lambda p: _bypassed(p, by_name=False),
+    ),
+    "gradient-by-name": (
+        "a gradient passes through a tensor that a region takes by name",
+        lambda p: _bypassed(p, by_name=True),
+    ),
+    "in-graph": (
+        "a positional argument of a region, or a parameter that it reads by closure, "
+        "requires a gradient; of "
+        "those whose gradients are asked for, where the procedure is `part`",
+        _in_graph,
+    ),
+    "argument-also-captured": (
+        "a region reads a tensor by closure that it is given as an argument, too",
+        lambda p: any(t.asks and t in c.given for c in p.calls for t in c.captured),
+    ),
+    "reached": (
+        "a gradient passes through a region",
+        lambda p: any(c in p.reach.needed.calls for c in p.calls),
+    ),
+    "reached-as-operation": (
+        "a gradient reaches a region, were each region one operation of its positional arguments and of "
+        "the parameters that it reads by closure, all of whose results depend on all of these",
+        lambda p: any(c in p.reach.opaque.calls for c in p.calls),
+    ),
+    "reached-only-as-operation": (
+        "no gradient passes through a region, or through one around it, but one reaches it as "
+        "`reached-as-operation` says",
+        lambda p: _more_often(p) > 0,
+    ),
+    "not-reached-as-operation": (
+        "a gradient passes through a region, but none reaches it as "
+        "`reached-as-operation` says, or none "
+        "reaches one around it",
+        lambda p: _more_often(p) < 0,
+    ),
+    "needs-rerun": (
+        "a gradient in a region needs a value that the region computes and that no policy keeps",
+        lambda p: any(needs_rerun(p.reach, c) for c in p.calls),
+    ),
+    "needs-inner-value": (
+        "a gradient in a region needs a value that the region computes, does not return "
+        "and no policy keeps",
+        lambda p: any(needs_rerun(p.reach, c, inner=True) for c in p.calls),
+    ),
+    "gradient-reads-draw": (
+        "a gradient in a region depends on random numbers that the region draws",
+        lambda p: _reads(p, draws=True),
+    ),
+    "gradient-reads-parameter": (
+        "a gradient in a region depends on the values of parameters",
+        lambda p: _reads(p, parameters=True),
+    ),
+    "result-unreached": (
+        "a gradient comes back to a result of a region, and none to another one",
+        lambda p: any(
+            c in r.calls and any(t.floating and t not in r.tensors for t in c.results)
+            for c in p.calls
+            for r in p.reach.passes
+        ),
+    ),
+    "first-result-unreached": (
+        "a gradient comes back to a result of a region, and none to its first one",
+        lambda p: any(
+            c in r.calls and c.results[:1] and c.results[0] not in r.tensors
+            for c in p.calls
+            for r in p.reach.passes
+        ),
+    ),
+    "dict-of-several": (
+        "a region takes a dict with two tensors or more",
+        lambda p: any(len(_in_dicts(c)) > 1 for c in p.calls),
+    ),
+    "gradient-in-dict": (
+        "a gradient passes through a tensor that a region takes in a dict",
+        lambda p: any(
+            t in p.reach.asked and t in s.differentiable() and s in p.reach.needed.steps
+            for c in p.calls
+            for t in _in_dicts(c)
+            for s in steps(c.items)
+        ),
+    ),
+    "gradient-reads-result": (
+        "a gradient outside of regions depends on a result of a region",
+        _result_read,
+    ),
+    "result-without-loss": (
+        "a result of a region could have a gradient, but no loss depends on it",
+        lambda p: any(t.asks and t not in p.reach.asking.tensors for t in p.results),
+    ),
+    "changed-after-read": (
+        "a region changes a tensor in place that one of its statements has read before",
+        lambda p: any(_changed_after_read(c) for c in p.calls),
+    ),
+    **{word: (means, partial(_of_calls, shows)) for word, (means, shows) in OF_CALLS.items()},
 }
 
 
+def _returned(case: Case) -> Iterator[Tree]:
+    """What a program returns, and what regions have returned whose return value it returns."""
+    yield case.outputs
+    kept = leaves(case.outputs)
+    calls = (node for node in walk(case.program) if isinstance(node, Region | Again))
+    yield from (node.gives for node in calls if node.returned in kept)
+
+
 def _reading(tensor: Tensor) -> int:
-    return len(tensor.reads)
+    return sum(isinstance(reader, Statement) for _, reader in tensor.reads)
 
 
 OfCase = Callable[[Flow], bool]
+
+
+def _of_backward(shows: Callable[[Backward], bool]) -> OfCase:
+    return lambda flow: shows(backward(flow))
+
+
+def _of_nodes(shows: Callable[[nodes.Nodes], bool]) -> OfCase:
+    return lambda flow: shows(nodes.of(flow))
+
+
 #: Features of a case as a whole.
 CASE: Mapping[str, tuple[str, OfCase]] = {
     "several-regions": (
@@ -375,16 +668,20 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         lambda f: any(t.of != "value" and not t.floating for t in f.given.values()),
     ),
     "shared-parameter": (
-        "a parameter is read twice or more",
+        "two statements read one parameter",
         lambda f: any(t.of == "parameter" and _reading(t) > 1 for t in f.given.values()),
     ),
     "draw-outside-regions": (
         "a program draws random numbers outside of regions",
         lambda f: any(s.op in RANDOM for s in f.outside),
     ),
-    "zero-size": (
-        "a tensor has no elements",
-        lambda f: any(0 in array.shape for array in f.case.arrays),
+    "few-elements": (
+        "a tensor that the program starts from has fewer than eight elements, or a statement makes a "
+        "tensor of fewer elements than it reads",
+        lambda f: (
+            any(prod(array.shape) < 8 for array in f.case.arrays)
+            or any(s.op in _FEWER for _, s in f.case.statements())
+        ),
     ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
@@ -394,24 +691,72 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "kept-outputs": ("outputs are kept until the last repetition is over", lambda f: f.case.keeps),
     "expected-error": ("the program has to raise an error", lambda f: f.case.error is not None),
+    "constant-of-itself": (
+        "a statement takes the difference, the quotient or the maximum of a tensor and itself",
+        lambda f: any(
+            s.op in ("subtract", "divide", "maximum") and len(set(s.names())) < len(s.names())
+            for _, s in f.case.statements()
+        ),
+    ),
+    "may-raise": (
+        "the program may raise an error where it does so without recompute",
+        lambda f: f.case.as_plain,
+    ),
     "mean-loss": (
         "the loss is a mean",
         lambda f: f.case.loss is not None and f.case.loss.reduction == "mean",
     ),
     "growth": ("a case is a point of a law of growth", lambda f: f.case.law is not None),
+    "dict-output": (
+        "a program returns a dict",
+        lambda f: any(_contains(tree, Mapping) for tree in _returned(f.case)),
+    ),
     "part-of-gradients": (
         "only some of the gradients are asked for",
         lambda f: f.case.procedure.kind == "part",
     ),
+    "draws-in-several-regions": (
+        "random numbers are drawn in two regions, one beside the other",
+        lambda f: (
+            len(
+                {
+                    c.region.name
+                    for c in f.calls
+                    if c.around is None and any(s.op in RANDOM for s in c.statements())
+                }
+            )
+            > 1
+        ),
+    ),
+    "zeros-as-operation": (
+        "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
+        "regions as `reached-as-operation` says",
+        lambda f: any(
+            not reach(f).wanted.isdisjoint(opaque.tensors - needed.tensors)
+            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
+        ),
+    ),
+    "none-as-operation": (
+        "a tensor has a gradient, but none where a gradient reaches regions as "
+        "`reached-as-operation` says",
+        lambda f: any(
+            not reach(f).wanted.isdisjoint(needed.tensors - opaque.tensors)
+            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
+        ),
+    ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
+    **{word: (means, _of_backward(shows)) for word, (means, shows) in OF_CASES.items()},
+    **{word: (means, _of_nodes(shows)) for word, (means, shows) in nodes.FEATURES.items()},
 }
 
 #: Families of features: `op:dropout`, say; the word after the colon, and what it means.
 FAMILIES: Mapping[str, str] = {
     "op": "the operation is in the region, or in one inside it",
+    "through": "the operation is in the region, or in one inside it, and a gradient passes through it",
     "own": "the operation is in the region itself",
     "first": "the operation is the first of the region",
     "last": "the operation makes a result of the region",
+    "keeps-last": "of the region's operations, it is the last whose gradient reads a value of forward",
     "argument-from": "an argument of the region is the operation's result",
     "result-to": "the operation reads a result of the region",
     "saves": "the region's policy keeps it",
@@ -419,6 +764,10 @@ FAMILIES: Mapping[str, str] = {
     "procedure": "the procedure is this one",
     "between": "this happens between forward and backward",
     "outside": "the operation is in the program, outside of regions",
+    "last-saved": "the operation is the last of the region that saves something, and the "
+    "region runs again",
+    "flows-through": "a gradient of all that require one flows through the operation, in the region",
+    "changes": "a statement of the region does this when it is called again",
 }
 
 
@@ -426,16 +775,26 @@ def of_region(place: Place) -> Iterator[str]:
     """The features of a region."""
     yield from (word for word, (_, shows) in REGION.items() if shows(place))
     yield from (f"op:{s.op}" for s in place.statements)
+    inside = (step for call in place.calls for step in steps(call.items))
+    passed = place.reach.needed.steps.intersection(inside)
+    yield from (f"through:{step.statement.op}" for step in passed)
     yield from (f"own:{s.op}" for s in place.own())
     yield from (f"first:{s.op}" for s in place.statements[:1])
     for tensor in place.results:
         if isinstance(tensor.maker, Statement) and place.inside(tensor):
             yield f"last:{tensor.maker.op}"
+    yield from (f"keeps-last:{op}" for op in _kept(place))
     for tensor in place.given:
         if isinstance(tensor.maker, Statement):
             yield f"argument-from:{tensor.maker.op}"
     yield from (f"result-to:{item.op}" for item in place.after() if isinstance(item, Statement))
-    yield from (f"saves:{word}" for word in place.region.save if word in OPERATIONS)
+    yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))
+    of = backward(place.flow)
+    last = (of.last(call) for call in place.calls if call in of.again)
+    yield from (f"last-saved:{s.statement.op}" for s in last if isinstance(s, Step))
+    inside = (step for call in place.calls for step in of.inside(call))
+    yield from (f"flows-through:{step.statement.op}" for step in inside if step in of.steps)
+    yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)
 
 
 def of_case(flow: Flow) -> Iterator[str]:

@@ -98,8 +98,9 @@ class Call:
 
     @cached_property
     def read(self) -> frozenset[int]:
-        """The tensors among the arguments of its steps."""
-        return frozenset(n for step in self.steps for n in step.reads)
+        """The tensors among the arguments of its steps, and of the calls in it."""
+        given = (i.taken if isinstance(i, Call) else i.reads for i in walk(self.body))
+        return frozenset(number for numbers in given for number in numbers)
 
 
 @dataclass(eq=False)
@@ -278,6 +279,8 @@ class Assumption:
                 words |= needs[min(self.alternatives.get(op, 0), len(needs) - 1)]
                 if op in self.declared:
                     words = set(self.declared[op].split())
+            if step.statement.options.get("times") == 1:
+                words.discard("mask")  # a loop that runs once has no results but its last one
             # The factor of `multiply(x, 2.0)` is no tensor.
             words = {w for w in words if step.named(w) or w not in OPERATIONS[op].tensors}
             self._residuals[step] = frozenset(words)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -53,11 +55,31 @@ def expect(
     if key not in evaluated.found:
         memory = None
         if case.procedure.kind != "inference":  # where no gradients are taken there are no bytes
-            memory = expected_memory(case, evaluated.dataflow, residuals)
+            memory = expected_memory(case, evaluated.dataflow, residuals, discipline)
         counts = Executions(case, evaluated.dataflow, discipline, residuals).allowed()
         evaluated.found[key] = replace(evaluated.values, executions=counts, memory=memory)
     nothing: Any = dict.fromkeys(unknown)
     return replace(evaluated.found[key], **nothing)
+
+
+def computed(case: Case, rounding: float = 0.0) -> Expected:
+    """The values and gradients of a case, with random numbers of the reference's own. Each result is off
+    by a random part of it, as much as `rounding` at most."""
+    rng = np.random.default_rng(case.seed)
+
+    def rounded(data: Array) -> Array:
+        sizes = np.abs(data) + 1e-3 * np.max(np.abs(data), initial=0.0)
+        return np.asarray(data + rounding * sizes * rng.uniform(-1, 1, data.shape))
+
+    before = tape.random_state()
+    tape.seed(case.seed)
+    np.random.seed(0)
+    random.seed(0)
+    try:
+        with tape.quiet(), tape.rounding(rounded) if rounding else nullcontext():
+            return _evaluate(case, None).values
+    finally:
+        tape.set_random_state(before)
 
 
 @dataclass

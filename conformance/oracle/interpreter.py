@@ -43,6 +43,9 @@ ProgramValue = (
     | tuple["ProgramValue", ...]
     | Mapping[str, "ProgramValue"]
 )
+#: What an operation of the tape raises where an argument does not fit it: `AttributeError` where it is
+#: no tensor, `ZeroDivisionError` for the mean of nothing.
+_UNFIT = (ValueError, TypeError, IndexError, MemoryError, AttributeError, ZeroDivisionError)
 #: Operations whose purpose is to raise.
 _RAISING = ("raise_if", "raise_in_rerun")
 #: What a framework's random operations gave in its forward pass, by region and label, for the reference
@@ -208,6 +211,8 @@ class Interpreter:
         assert isinstance(shape, tuple)
         (region, label), waiting = step.key, samples.get(step.key, [])
         place = f"{label!r} of region {region!r}" if region else repr(label)
+        if 0 in shape:
+            return None
         if not waiting:
             raise ValueError(f"no draw is left for statement {place}")
         sample = waiting.pop(0)
@@ -263,7 +268,7 @@ class _Checking(Interpreter):
     def _apply(self, step: Step, arguments: list[ProgramValue]) -> Results:
         try:
             return super()._apply(step, arguments)
-        except (ValueError, TypeError, IndexError, MemoryError) as error:
+        except _UNFIT as error:
             operation = OPERATIONS[step.statement.op]
             if operation.name in _RAISING:
                 raise
@@ -273,6 +278,18 @@ class _Checking(Interpreter):
                 where=step.statement.where,
                 hint=f"{operation.signature()} gives: {operation.shape}",
             ) from error
+
+    def _loss(
+        self, loss: Loss | None, names: Mapping[str, ProgramValue]
+    ) -> tuple[Tensor | None, int | None]:
+        value = names[loss.name] if loss else None
+        if loss and not (isinstance(value, Tensor) and "float" in value.dtype):
+            message = f"{loss.name!r} is not a floating-point tensor, and has no gradient"
+            raise CaseError(message, where=self.case.where)
+        if loss and loss.reduction == "mean" and isinstance(value, Tensor) and not value.data.size:
+            message = f"{loss.name!r} has no elements, and so no mean"
+            raise CaseError(message, where=self.case.where)
+        return super()._loss(loss, names)
 
 
 def check_shapes(cases: Iterable[Case]) -> None:

@@ -18,12 +18,14 @@ from conformance.oracle.executions import Unit, minimal_units
 #: Bytes by what is kept: a tensor by its number, the mask of a step, or the factor of its gradient.
 _Kept = dict[int | Step | tuple[Step, str], int]
 #: Operations whose gradient is a product with a factor that they can already compute in forward.
-_FACTORS = frozenset({"sin", "cos", "tanh"})
+_FACTORS = frozenset({"sin", "cos", "tanh", "sigmoid", "softmax", "sqrt", "square"})
 #: Operations whose mask holds the place of a maximum for each element of the result.
 _INDICES = frozenset({"max", "max_pool2d"})
 
 
-def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str]) -> ExpectedMemory:
+def expected_memory(
+    case: Case, dataflow: Dataflow, declared: Mapping[str, str], discipline: str
+) -> ExpectedMemory:
     """Bytes beyond inputs, parameters, state, outputs and loss, at the tensors' own dtypes.
 
     The least and the most over every assumption, over reshaped tensors that are views or copies, and
@@ -58,9 +60,9 @@ def expected_memory(case: Case, dataflow: Dataflow, declared: Mapping[str, str])
         plain=(min(plain), max(plain)),
         recomputed=(min(recomputed), max(recomputed)),
         drop=max(0, min(drops)),
-        unit=max(sizes, default=0),
+        unit=max((1, *sizes)),
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
-        states=sum(map(_random_states, dataflow.calls)),
+        states=sum(_random_states(call, discipline == "minimal") for call in dataflow.calls),
     )
 
 
@@ -77,13 +79,14 @@ def _held(assumed: Assumption, ends: Iterable[int | None]) -> frozenset[Step]:
         kept |= taken
 
 
-def _random_states(call: Call) -> int:
+def _random_states(call: Call, compiled: bool) -> int:
     """Copies of the random state that a call of a region may keep: one, or one for each statement that
     draws, since a compiler may keep it by operation. An inner region keeps none, since it reads the
     state again when the outer one is rerun."""
     if call.parent is not None or not call.region.preserve_rng:
         return 0
-    return max(1, sum(step.statement.op in RANDOM for step in call.steps))
+    draws = sum(step.statement.op in RANDOM for step in call.steps)
+    return max(1, draws) if compiled else 1
 
 
 @dataclass(frozen=True)
@@ -145,10 +148,12 @@ class _Way:
         `rrelu` its slopes, as large as the result; `loop_sin` the results of all iterations but one.
         """
         op, out = step.statement.op, self.dataflow.tensors[step.results[0]]
+        if not out.size:
+            return 0
         if op in ("batch_norm", "layer_norm"):
             gamma = self.dataflow.tensors[step.arguments["gamma"][0]]
-            means = gamma.size if op == "batch_norm" else out.size // gamma.size
-            return 2 * means * (4 if self.wide else out.nbytes // out.size)
+            means = gamma.size if op == "batch_norm" else out.size // max(1, gamma.size)
+            return 2 * means * (4 if self.wide else out.nbytes // max(1, out.size))
         if op == "rrelu":
             return out.nbytes
         if op == "loop_sin":

@@ -201,6 +201,7 @@ class _State:
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     explicit: weakref.WeakSet[_Explicit] = field(default_factory=weakref.WeakSet)
     log: list[tuple[str, str, str]] = field(default_factory=list)
+    rounding: Callable[[Elements], Elements] | None = None
 
 
 _state = _State()
@@ -228,6 +229,11 @@ def quiet() -> AbstractContextManager[None]:
     return _set(logging=False)
 
 
+def rounding(change: Callable[[Elements], Elements]) -> AbstractContextManager[None]:
+    """A `with` block in which this is done to what each operation computes, in forward and backward."""
+    return _set(rounding=change)
+
+
 def executions() -> list[tuple[str, str, str]]:
     """What ran since the process began, in order: (name of the region's function, or '' outside of
     regions; operation, or '' for the region itself; `forward` or `rerun`)."""
@@ -253,6 +259,8 @@ def _record(
             if t.scope is not frame:
                 frame.outside.setdefault(id(t), t)
     dtype = dtype or promote(*(t.dtype for t in inputs))
+    if _state.rounding is not None and is_float(dtype):
+        data = _state.rounding(np.asarray(data))
     out = Tensor(np.asarray(data), dtype, scope=frame)
     reached = [t.node is not None for t in inputs]
     if not _state.recording or not slopes or not is_float(dtype) or not any(reached):
@@ -929,6 +937,8 @@ def unsteady_sin(x: Tensor, then: str) -> Tensor:
     """`sin(x)`, as in the first call. In programs, later calls compute something else: `sin(2 *
     x)` (`values`), the sine of x twice over (`shape`), of x in float64 (`dtype`), `sin(sin(x))`
     (`operations`), or the sine times a product of x with itself (`product`)."""
+    if not x.shape:
+        raise ValueError("a scalar cannot be put twice in a row")
     return sin(x)
 
 
@@ -1010,11 +1020,13 @@ def solve(a: Tensor, b: Tensor) -> Tensor:
 
 @_operation
 def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    """`x @ w.T + b`, w of shape (out, in)."""
+    """`x @ w.T + b`, w of shape (out, in), x with two axes or more."""
     shape = x.shape
+    if len(shape) < 2:
+        raise ValueError(f"a vector of shape {shape} has no rows")
 
     def flat(t: Tensor) -> Tensor:
-        return reshape(t, (-1, t.shape[-1]))
+        return reshape(t, (math.prod(t.shape[:-1]), t.shape[-1]))
 
     slopes = (
         lambda g, x, w: reshape(matmul(flat(g), w), shape),
@@ -1200,6 +1212,8 @@ def batch_norm(
     """`(x - mean) / sqrt(var + eps) * gamma + beta`, mean and (biased) var over n, h, w of x (n,
     c, h, w); then `running = (1 - momentum) * running + momentum * batch`, in place."""
     axes = (0, 2, 3)
+    if x.data.size == x.shape[1]:
+        raise ValueError("one value has no variance")
     batches = x.data.mean(axes), x.data.var(axes)
     for running, batch in zip((running_mean, running_var), batches, strict=True):
         running.data[...] = (1 - momentum) * running.data + momentum * batch

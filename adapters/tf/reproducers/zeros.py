@@ -1,8 +1,17 @@
-"""An argument that is not read, or whose gradient is stopped, gets zeros instead of None."""
+"""Arguments that are not read, or whose gradient is stopped, get zeros, for which more is recomputed."""
 
 import tensorflow as tf
 
+calls = []
 
+
+@tf.recompute_grad
+def before(x):
+    calls.append(x)
+    return tf.sin(x)
+
+
+@tf.recompute_grad
 def block(x, unread, stopped):
     return x * tf.stop_gradient(stopped)
 
@@ -10,7 +19,8 @@ def block(x, unread, stopped):
 values = [tf.constant(1.0), tf.constant(2.0), tf.constant(3.0)]
 with tf.GradientTape() as tape:
     tape.watch(values)
-    y = tf.recompute_grad(block)(*values)
-assert all(
-    gradient is not None and float(gradient) == 0.0 for gradient in tape.gradient(y, values[1:])
-)
+    x, unread, stopped = values
+    y = block(x, unread, before(stopped))
+_, of_unread, of_stopped = tape.gradient(y, values)
+assert float(of_unread) == float(of_stopped) == 0.0
+assert len(calls) == 2

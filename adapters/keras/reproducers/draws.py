@@ -1,0 +1,27 @@
+"""The rerun draws other random numbers than the forward run, and the gradient belongs to those."""
+
+import os
+
+os.environ["KERAS_BACKEND"] = "tensorflow"
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+drawn = []
+
+
+@keras.remat
+def region(x):
+    drawn.append(keras.random.dropout(tf.ones(64), 0.5))
+    return x * drawn[-1]
+
+
+keras.utils.set_random_seed(0)
+x = tf.ones(64)
+with tf.GradientTape() as tape:
+    tape.watch(x)
+    y = region(x)
+gradient = tape.gradient(y, x)
+assert np.array_equal(gradient, drawn[1])
+assert not np.array_equal(gradient, drawn[0])

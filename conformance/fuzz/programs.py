@@ -1,0 +1,238 @@
+"""Whole programs: cases as YAML data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from conformance.errors import CaseError
+from conformance.fuzz import words as vocabulary
+from conformance.fuzz.choices import Choices
+from conformance.fuzz.nodes import Nodes
+from conformance.fuzz.scope import POSITIVE, SIGNED, Declared, Scope
+from conformance.fuzz.stable import is_stable
+from conformance.fuzz.statements import Statements
+from conformance.fuzz.words import Word
+from conformance.language.build import TOLERANCES
+from conformance.language.features import required_by
+from conformance.language.load import load_text
+from conformance.language.operations import OPERATIONS, Operation
+from conformance.model.case import Case
+from conformance.oracle import tape
+from conformance.oracle.interpreter import check_shapes
+
+Raw = Mapping[str, Any]
+_TOLD = {"title": "Generated program", "source": "conformance fuzz", "why": "A random program."}
+_SHAPES = (*[(3, 4)] * 12, (4,), (2, 3, 4), (1, 4), (), (0, 4), (2, 3, 4, 4))
+_DTYPES = (*["float32"] * 8, "float64", "bfloat16")
+#: What happens between forward and backward that no implementation promises to see.
+_UNPROMISED = ("update", "switch")
+_HALF = {"rtol": 0.04, "atol": 0.04}
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A program: what is written, the case that it is, and the name of its text."""
+
+    name: str
+    raw: Raw
+    case: Case
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What programs with no other features than these are made of."""
+
+    allowed: frozenset[str]
+
+    @cached_property
+    def regions(self) -> tuple[Word, ...]:
+        """The words of regions."""
+        return tuple(word for word, adds in vocabulary.of_regions() if adds <= self.allowed)
+
+    @cached_property
+    def cases(self) -> tuple[Word, ...]:
+        """The words of cases."""
+        return tuple(word for word, adds in vocabulary.of_cases() if adds <= self.allowed)
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """The operations."""
+        return tuple(o for o in OPERATIONS.values() if o.capability in ("", *self.allowed))
+
+
+def written(known: Vocabulary, seed: int, number: int, attempt: int = 0) -> Raw:
+    """The program of that number among those of a seed, as YAML data. Nearly all can be loaded."""
+    return _Program(Choices(seed, number, attempt), known).case()
+
+
+def loaded(raw: Raw, allowed: frozenset[str]) -> Generated:
+    """A program that is loaded as a file would be. Raises `CaseError` where it is no program, needs
+    another feature, or computes numbers that mean nothing."""
+    text = vocabulary.as_text("p", raw)
+    name = f"p{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    (case,) = load_text(vocabulary.as_text(name, raw), "a generated program")
+    check_shapes([case])
+    missing = required_by(case) - allowed
+    if missing:
+        raise CaseError(f"it needs {', '.join(sorted(missing))}")
+    if not is_stable(case):
+        raise CaseError("its numbers depend on how they are rounded")
+    return Generated(name, raw, case)
+
+
+class _Program:
+    """Makes one case."""
+
+    def __init__(self, choices: Choices, known: Vocabulary) -> None:
+        self.choices, self.known = choices, known
+        tape.seed(0)
+        wanted = choices.some(known.operations, 0, 2)
+        unsteady = choices.chance(7) or any(o.unlike for o in wanted)
+        self.words = self._words(unsteady)
+        dtypes = _DTYPES if "bfloat16" in known.allowed else _DTYPES[:-1]
+        self.declared = Declared(choices.one(dtypes))
+        # What is unsteady is so from its second call on, which the forward pass is to have none of.
+        allowed = known.allowed - ({"repeated-call"} if unsteady else set())
+        self.statements = Statements(
+            choices,
+            self.declared,
+            known.operations,
+            allowed,
+            wanted,
+            unsteady=unsteady,
+            low="autocast" in self.words,
+        )
+        of_region = [choices.one(known.regions)] if known.regions and choices.chance(50) else []
+        self.nodes = Nodes(
+            choices, self.declared, self.statements, allowed, known.regions, of_region
+        )
+        self.scope = Scope({})
+        #: The parameter that the output is a multiple of, in a program that is not seeded.
+        self.factor = ""
+
+    def _words(self, unsteady: bool) -> dict[str, Any]:
+        """The words of the case."""
+        choices, chosen = self.choices, {}
+        procedures = [w.value for w in self.known.cases if w.key == "procedure"]
+        if unsteady:
+            procedures = [value for value in procedures if isinstance(value, str)]
+        if choices.chance(55):
+            chosen["procedure"] = choices.one(procedures)
+        for word in self.known.cases:
+            if word.key != "procedure" and choices.chance(2):
+                chosen[word.key] = word.value
+        return chosen
+
+    def case(self) -> Raw:
+        """The case as YAML data."""
+        nodes, scope, declared = self.nodes, self.scope, self.declared
+        fill = SIGNED if self.choices.chance(70) else POSITIVE
+        first = declared.tensor("inputs", self.choices.one(_SHAPES), fill)
+        scope.values[first] = declared.values[first]
+        program = nodes.top(scope)
+        if "autocast" in self.words:
+            program += nodes.cast_back(scope, [n for n in scope.made if n in scope.tensors()])
+        outputs = self._outputs(program)
+        raw: dict[str, Any] = {**_TOLD, **self.words}
+        self._prune(program, outputs)
+        told = self._told(outputs)
+        raw |= {section: models for section, models in declared.sections.items() if models}
+        raw |= {"program": program, "outputs": outputs if len(outputs) > 1 else outputs[0]}
+        return raw | told
+
+    def _outputs(self, program: list[Any]) -> list[str]:
+        """What the program puts out, first what is differentiated."""
+        choices, scope, statements = self.choices, self.scope, self.statements
+        made = [n for n in scope.made if n in scope.values]
+        floats = [n for n in scope.tensors() if n in made]
+        if not floats or choices.chance(85):
+            unread = [n for n in floats if n not in scope.read] or floats
+            last = statements.plain(scope)
+            if unread:
+                last = statements.of(_product(self.known.operations), scope, unread[0])
+            program += self.nodes.add(last, scope)
+            floats = [n for n in last.results if n in scope.tensors()] + floats
+        if "unseeded" in self.known.allowed and choices.chance(4) and not self.words:
+            self.factor = self.declared.tensor("parameters", (), {"full": 0.5})
+            last = statements.of(_product(self.known.operations), scope, floats[0], self.factor)
+            program += self.nodes.add(last, scope)
+            floats = [*last.results]
+        others = [n for n in made if n != floats[0]]
+        return [floats[0], *(choices.some(others, 0, 2) if choices.chance(40) else [])]
+
+    def _prune(self, program: list[Any], outputs: list[str]) -> None:
+        """Leave out most of what is declared and never read."""
+        read = set(re.findall(r"\w+", json.dumps([program, outputs])))
+        for models in self.declared.sections.values():
+            for name in [n for n in models if n not in read and not self.choices.chance(12)]:
+                del models[name]
+
+    def _told(self, outputs: list[str]) -> dict[str, Any]:
+        """What a case says beside its program, because of what is in it."""
+        used, flags = self.statements.used, self.statements.raising
+        errors = [word.raises for word in self.nodes.used if word.raises]
+        procedure = self.words.get("procedure")
+        backward = procedure.get("backward", {}) if isinstance(procedure, dict) else {}
+        between = backward.get("between")
+        told: dict[str, Any] = {}
+        unlike = [o.unlike for o in used if o.unlike]
+        if errors:
+            told["error"] = {"type": errors[0]}
+        elif flags:
+            told["error"] = {
+                "type": next(iter(flags.values())),
+                "then": dict.fromkeys(flags, False),
+            }
+        elif any(o.over for o in used) or between in _UNPROMISED:
+            told["error"] = {"as": "plain"}
+            unlike.append("What a program changes is not promised to be seen.")
+        if unlike:
+            told["differs"] = unlike[0]
+        lows = [word for word in self.nodes.used if word.key == "autocast"]
+        lowest = _tolerance(self.statements.dtypes)
+        if lows or "autocast" in self.words or between == "autocast":
+            told["tolerance"] = _HALF
+        elif lowest > _tolerance({self.declared.dtype}):
+            told["tolerance"] = {"rtol": lowest[0], "atol": lowest[1]}
+        if not (self.statements.unsteady or "error" in told) and self.choices.chance(4):
+            told["release"] = self.choices.one((4, {"steps": 4, "keep": "outputs"}))
+        if self.factor:
+            return told | {"seeded": False, "gradients": {"totals": {self.factor: 2.0}}}
+        if procedure != "inference" and (gradients := self._gradients(procedure, outputs)):
+            told["gradients"] = gradients
+        return told
+
+    def _gradients(self, procedure: Any, outputs: list[str]) -> dict[str, Any]:
+        choices, declared = self.choices, self.declared
+        parameters = declared.asking("parameters")
+        asking = parameters + declared.asking("inputs")
+        gradients: dict[str, Any] = {}
+        if choices.chance(10) and self.scope.tensor(outputs[0]).data.size:
+            gradients["of"] = f"mean({outputs[0]})"
+        if procedure == "per_output":
+            floats = [n for n in outputs if n in self.scope.tensors()]
+            gradients["then"] = f"sum({choices.one(floats)})"
+        if asking and (procedure == "part" or choices.chance(10)):
+            gradients["wrt"] = choices.some(asking, 1, 2)
+        if parameters and "hooks" in self.known.allowed and choices.chance(6):
+            gradients["hooks"] = choices.some(parameters, 1, 2)
+        return gradients
+
+
+def _tolerance(dtypes: Collection[str]) -> tuple[float, float]:
+    """The tolerance of the least precise of these dtypes, relative and absolute."""
+    known = [TOLERANCES[dtype] for dtype in dtypes if dtype in TOLERANCES]
+    return max([(t.rtol, t.atol) for t in known], default=(0.0, 0.0))
+
+
+def _product(operations: Collection[Operation]) -> Operation:
+    """The operation that a program most often ends with: the gradient with respect to each of its
+    arguments reads the other one."""
+    needs = {"a": (frozenset("b"),), "b": (frozenset("a"),)}
+    return next(o for o in operations if o.broadcasts and dict(o.needs) == needs)

@@ -1,0 +1,45 @@
+"""Whether the numbers of a program can be compared: near a kink, or where rounding errors grow, correct
+implementations differ from the reference and from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import numpy as np
+
+from conformance.judge.arrays import differs, quantities
+from conformance.model.case import Case, Tolerance
+from conformance.model.observation import Array, Expected
+from conformance.oracle.expected import computed
+
+#: The relative rounding error of a dtype, by the greatest tolerance of its cases.
+_ROUNDING = {1e-9: 2e-16, 1e-4: 1e-7, 1e-2: 5e-4, 1.0: 2e-3}
+#: What part of the tolerance rounding errors may use up.
+_PART = 0.5
+
+
+def is_stable(case: Case) -> bool:
+    """Whether rounding errors change nothing beyond a part of the tolerance, and all is finite."""
+    if case.error is not None:
+        return True
+    size = next(s for tolerance, s in _ROUNDING.items() if case.tolerance.rtol <= tolerance)
+    tolerance = Tolerance(case.tolerance.rtol * _PART, case.tolerance.atol * _PART)
+    try:
+        with np.errstate(all="ignore"):
+            exact, rounded = computed(case), computed(case, size)
+    except Exception:  # a fault of the reference is a finding, and comes out when it judges
+        return True
+    pairs = zip(_numbers(exact), _numbers(rounded), strict=True)
+    return all(
+        bool(np.all(np.isfinite(one))) and not differs(other, one, tolerance)
+        for one, other in pairs
+    )
+
+
+def _numbers(expected: Expected) -> Iterator[Array]:
+    """All arrays of an evaluation."""
+    named = chain((expected.gradients or {}).values(), (expected.again or {}).values())
+    yield from (array for _, array in quantities(expected))
+    yield from (array for array in named if array is not None)
+    yield from (expected.state or {}).values()

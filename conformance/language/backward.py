@@ -1,0 +1,278 @@
+"""What a framework with a tape saves of a program for backward, and what it reads of that: the
+statements and the regions that save something, where a region stops running again, and which draws
+it repeats.
+
+Where the gradient of an operation can be written in several ways, the first of `OPERATIONS` is taken.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache
+from itertools import combinations
+
+from conformance.language.flow import Call, Flow, Step, Tensor
+from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.language.reach import steps
+from conformance.model.case import Ref, leaves
+
+#: Operations that draw from the framework's global generator, and those that draw from others.
+GLOBAL = frozenset({"dropout", "uniform", "rrelu"})
+OTHERS = RANDOM - GLOBAL
+
+
+def _moment(step: Step) -> int:
+    return step.moment
+
+
+@lru_cache(maxsize=8192)
+def needed(step: Step) -> frozenset[str]:
+    """Words for what the gradients of a statement need: arguments by name, `out` and `mask`. Literals
+    are left out."""
+    needs = OPERATIONS[step.statement.op].needs
+    asking = (name for name, given in step.reads.items() if any(t.asks for t in given))
+    words = frozenset(word for name in asking if name in needs for word in needs[name][0])
+    return frozenset(w for w in words if w in ("out", "mask") or step.reads[w])
+
+
+def top(call: Call) -> tuple[Tensor, ...]:
+    """The tensors that are arguments of a call by themselves, not in a container and not by name."""
+    alone = {tree.name for tree in call.region.takes if isinstance(tree, Ref)}
+    names = zip(leaves(call.region.takes), call.given, strict=False)
+    return tuple(tensor for name, tensor in names if name in alone and tensor.of != "value")
+
+
+class Backward:
+    """A backward pass over the program of a case, from its losses."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        #: All statements as they ran.
+        self.every = tuple(steps(flow.items))
+        losses = (flow.case.loss, flow.case.then)
+        self._ends = [flow.names[loss.name] for loss in losses if loss is not None]
+        #: The statements that gradients flow through.
+        self.steps = self._reached(self._ends)
+
+    def _reached(self, ends: Iterable[Tensor]) -> frozenset[Step]:
+        """The statements that gradients flow through from these tensors."""
+        reached = {tensor for tensor in ends if tensor.asks}
+        found: set[Step] = set()
+        for step in reversed(self.every):
+            if not reached.isdisjoint(step.makes):
+                reached |= {tensor for tensor in step.differentiable() if tensor.asks}
+                found.add(step)
+        return frozenset(found)
+
+    @cached_property
+    def held(self) -> frozenset[Step]:
+        """The statements whose graph lives until backward: outputs come from them, or arguments of
+        regions that save something."""
+        ends = {*self._ends, *self.flow.outputs}
+        while True:
+            held = self._reached(ends)
+            kept = [call for call in self._calls(held) if call.around is None]
+            more = {tensor for call in kept for tensor in (*call.given, *call.captured)}
+            if more <= ends:
+                return held
+            ends |= more
+
+    @cached_property
+    def saving(self) -> frozenset[Call]:
+        """The calls of regions that save something until backward."""
+        return self._calls(self.held)
+
+    @cached_property
+    def again(self) -> frozenset[Call]:
+        """The calls of regions that have saved what backward reads."""
+        return self._calls(self.steps)
+
+    def _calls(self, of: frozenset[Step]) -> frozenset[Call]:
+        """The calls in which some of these statements save something. A region saves the arguments
+        of one inside it that does."""
+        found = {step.call for step in of if step.call is not None and needed(step)}
+        for call in reversed(self.flow.calls):
+            if call in found and call.around is not None and top(call):
+                found.add(call.around)
+        return frozenset(found)
+
+    def inside(self, call: Call) -> Iterator[Step]:
+        """The statements that ran in a call."""
+        first = bisect_right(self.every, call.moment, key=_moment)
+        yield from self.every[first : bisect_right(self.every, call.end, key=_moment)]
+
+    def read(self, step: Step) -> Iterator[Tensor]:
+        """The tensors that backward reads for the gradients of a statement."""
+        for word in needed(step) if step in self.steps else ():
+            yield from step.makes if word == "out" else step.reads.get(word, ())
+
+    def last(self, call: Call) -> Step | Call | None:
+        """What is the last in a call to save something: a statement, or a region its arguments."""
+        saving = (i for i in call.items if (needed(i) if isinstance(i, Step) else top(i)))
+        return max(saving, key=lambda item: item.moment, default=None)
+
+    def _stop(self, call: Call) -> int:
+        """The moment before which all that a call has saved is computed again."""
+        last = self.last(call)
+        if isinstance(last, Step) and not needed(last).isdisjoint(("out", "mask")):
+            return last.moment + 1
+        return last.moment if last else 0
+
+    def reads(
+        self,
+        call: Call,
+        other: Callable[[Step], bool],
+        tensors: Collection[Tensor] = (),
+    ) -> bool:
+        """Whether backward reads, in a call that runs again, what comes from some tensors or from
+        statements that give something else in a rerun. What a policy keeps is that of the forward
+        pass, but for the mask of a dropout."""
+        changed = set(tensors)
+        read = False
+        for step in self.inside(call):
+            own = other(step)
+            updated = OPERATIONS[step.statement.op].updates
+            given = (t for name, some in step.reads.items() if name not in updated for t in some)
+            if (own or not changed.isdisjoint(given)) and not kept(step):
+                changed.update(step.makes)
+            read |= own and step in self.steps and bool(needed(step))
+            read |= not changed.isdisjoint(self.read(step))
+        return read
+
+    def draws_again(self, call: Call, operations: Collection[str], *, early: bool = False) -> bool:
+        """Whether a draw of one of these operations in a call runs again; with `early`, where a rerun
+        ends at the last value that was saved."""
+        stop = self._stop(call) if early else call.end + 1
+        return call in self.again and any(
+            step.statement.op in operations and step.moment < stop and not kept(step)
+            for step in self.inside(call)
+        )
+
+
+def kept(step: Step) -> bool:
+    """Whether the policy of the region around a statement keeps its results."""
+    return step.call is not None and step.call.region.saves(step.statement)
+
+
+@lru_cache(maxsize=4)
+def backward(flow: Flow) -> Backward:
+    """What a framework with a tape saves and reads of a program."""
+    return Backward(flow)
+
+
+def _draws(operations: Collection[str]) -> Callable[[Step], bool]:
+    return lambda step: step.statement.op in operations
+
+
+def _unlike(*words: str) -> Callable[[Step], bool]:
+    """Statements that compute something else when they are called again."""
+    return lambda s: s.statement.op == "counted_sin" or s.statement.options.get("then") in words
+
+
+def _shifted(of: Backward, call: Call) -> bool:
+    """Whether a statement saves more when it is called again, and backward reads what is saved
+    after it."""
+    own = [item for item in call.items if isinstance(item, Step)]
+    return any(
+        before.statement.options.get("then") == "operations" and any(of.read(after))
+        for before, after in combinations(own, 2)
+    )
+
+
+def _saved_changed(of: Backward, call: Call) -> bool:
+    return any(
+        step.moment < moment <= call.end
+        for step in of.inside(call)
+        for tensor in of.read(step)
+        for moment in tensor.changed
+    )
+
+
+def _after_kept(of: Backward, call: Call) -> bool:
+    draws = [step for step in of.inside(call) if step.statement.op in GLOBAL]
+    return any(kept(before) and not kept(after) for before, after in combinations(draws, 2))
+
+
+def _captured(of: Backward, call: Call, which: Callable[[Tensor], bool]) -> bool:
+    """Whether backward reads what comes from some of the tensors that a region reads by closure."""
+    return of.reads(call, lambda _: False, [t for t in call.captured if which(t)])
+
+
+def _saves_twice(step: Step) -> bool:
+    return step.statement.options.get("reads", 1) != 1
+
+
+#: Features of a region, by its calls: what they mean, and the condition.
+OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
+    "runs-again": ("backward reads what a region has saved", lambda b, c: c in b.again),
+    "global-draw-read": (
+        "backward reads, in a region, what it draws from the framework's global generator",
+        lambda b, c: b.reads(c, _draws(GLOBAL)),
+    ),
+    "other-draw-read": (
+        "backward reads, in a region, what it draws from another generator",
+        lambda b, c: b.reads(c, _draws(OTHERS)),
+    ),
+    "other-draw-again": (
+        "a region that runs again draws from another generator than the framework's global one",
+        lambda b, c: b.draws_again(c, OTHERS),
+    ),
+    "other-draw-early": (
+        "the same, and the draw comes before the last value that the region has saved for backward",
+        lambda b, c: b.draws_again(c, OTHERS, early=True),
+    ),
+    "draw-after-kept-draw": (
+        "a region draws from the global generator after a draw that its policy keeps",
+        _after_kept,
+    ),
+    "other-values-read": (
+        "backward reads, in a region, what has other values when the region runs again",
+        lambda b, c: b.reads(c, _unlike("values")),
+    ),
+    "other-operations-read": (
+        "backward reads, in a region, what comes from other operations when the region runs again",
+        lambda b, c: b.reads(c, _unlike("values", "operations")),
+    ),
+    "saved-after-others": (
+        "a region saves more values when it runs again, and backward reads one that comes after them",
+        _shifted,
+    ),
+    "switch-read": (
+        "backward reads, in a region, what depends on the switch that can be turned before backward",
+        lambda b, c: b.reads(c, _draws({"switched_sin"})),
+    ),
+    "captured-parameter-read": (
+        "backward reads, in a region, what comes from a parameter that it reads by closure",
+        lambda b, c: _captured(b, c, lambda tensor: tensor.of == "parameter"),
+    ),
+    "overwritten-read": (
+        "backward reads, in a region, what comes from a tensor that it reads by closure and that is "
+        "written over then or later",
+        lambda b, c: _captured(b, c, lambda tensor: any(m > c.moment for m in tensor.changed)),
+    ),
+    "saved-changed": (
+        "a region changes a tensor in place that one of its statements has saved for backward",
+        _saved_changed,
+    ),
+    "saved-read-twice": (
+        "a function with its own gradient in a region reads twice what it has saved",
+        lambda b, c: any(_saves_twice(step) and step in b.steps for step in b.inside(c)),
+    ),
+    "captured-from-around": (
+        "a region inside another one reads by closure what that one has computed",
+        lambda b, c: c.around is not None and any(c.around.moment < t.moment for t in c.captured),
+    ),
+}
+#: Features of a case.
+OF_CASES: Mapping[str, tuple[str, Callable[[Backward], bool]]] = {
+    "inner-regions-save": (
+        "more calls of regions save something for backward than there are calls of "
+        "outermost regions, of "
+        "those that preserve the random state",
+        lambda b: (
+            sum(call.region.preserve_rng for call in b.saving)
+            > sum(call.around is None and call.region.preserve_rng for call in b.flow.calls)
+        ),
+    ),
+}

@@ -1,0 +1,468 @@
+"""Gradients of a program whose regions are each one node of the graph, as the text of a case shows them.
+
+So are regions in frameworks that make recompute of a function with a gradient of its own: forward runs
+without a graph, and backward runs the region again, with a graph, and goes back through that by a
+backward pass of its own. Such a node is between the tensors that are arguments by themselves and
+those that are results by themselves, at the top level. Tensors in containers, and what the region
+reads by closure, are no part of it: the pass inside goes on into the graph that they come from.
+
+`Nodes` goes through the graph with such regions and with regions called directly, with numbers in
+place of derivatives. Where the numbers differ, gradients do.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from conformance.language.flow import Flow
+from conformance.language.operations import BOOLS, OPERATIONS
+from conformance.model.case import (
+    Again,
+    Array,
+    Case,
+    Literal,
+    Loss,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    flat,
+)
+from conformance.model.case import Node as CaseNode
+
+#: Derivatives are numbers modulo this prime.
+_PRIME = 2**61 - 1
+#: Derivatives that are the same numbers everywhere, by operation.
+_CONSTANT = {"add": (1, 1), "subtract": (1, -1), "negative": (-1,), "add_in_place": (1, 1)}
+
+
+class NodeError(Exception):
+    """What a backward pass raises, in a word: `detached`, `freed`, `no-result` or `refused`."""
+
+
+@dataclass(eq=False)
+class _Tensor:
+    """A tensor while a program runs. `made` is the node that made it and the number of the result."""
+
+    asks: bool = False
+    floating: bool = True
+    made: tuple[_Node, int] | None = None
+    gradient: int | None = None
+    #: Passes that have added to its gradient.
+    passes: int = 0
+
+
+_Names = dict[str, object]
+
+
+@dataclass(eq=False)
+class _Node:
+    """A node of the graph: a statement, or a call of a region with the names that it can read."""
+
+    number: int
+    moment: int
+    arguments: tuple[_Tensor, ...]
+    before: tuple[tuple[_Node, int] | None, ...]
+    results: int
+    saves: bool
+    #: The calls around it, by their moments.
+    chain: tuple[int, ...]
+    operation: str = ""
+    call: tuple[Region, Region | Again, _Names] | None = None
+    freed: bool = False
+
+    def derivative(self, result: int, argument: int) -> int:
+        """The derivative of a result with respect to an argument."""
+        if self.operation in _CONSTANT:
+            return _CONSTANT[self.operation][argument]
+        key = f"{self.moment} {result} {argument}".encode()
+        return zlib.crc32(key) * 0x9E3779B97F4A7C15 % _PRIME + 1
+
+
+@dataclass
+class Run:
+    """A forward pass, and the backward passes over its graph.
+
+    `opaque`: regions are nodes; else they are called directly. `entered` counts how often each call of a
+    region, by its moment, has run in backward.
+    """
+
+    case: Case
+    opaque: bool
+    names: _Names = field(default_factory=dict)
+    entered: Counter[int] = field(default_factory=Counter)
+    #: Whether a region returns what it captures, which then is another tensor.
+    returns_captured: bool = False
+    #: By the moment of a call, the name of its region, and the moments of the calls around it and
+    #: its own.
+    calls: dict[int, str] = field(default_factory=dict)
+    chains: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _chain: list[int] = field(default_factory=list)
+    _moment: int = 0
+    _made: int = 0
+    _recording: bool = True
+    _back: bool = False
+    _only: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._regions = {region.name: region for region in self.case.regions()}
+        for value in (*self.case.inputs, *self.case.parameters, *self.case.state):
+            if isinstance(value, Array):
+                floating = value.dtype.startswith(("float", "bfloat", "complex"))
+                self.names[value.name] = _Tensor(value.gradient, floating)
+            else:
+                self.names[value.name] = None
+        self.given = dict(self.names)
+        self._run(self.case.program, self.names)
+
+    # -- forward --------------------------------------------------------------------------------------
+
+    def _run(self, nodes: Iterable[CaseNode], names: _Names) -> None:
+        for node in flat(nodes):
+            self._moment += 1
+            if isinstance(node, Statement):
+                self._statement(node, names)
+            else:
+                region = node if isinstance(node, Region) else self._regions[node.region]
+                self._regions[region.name] = region
+                if isinstance(node, Again) or node.called:
+                    self._call(region, node, names)
+
+    def _statement(self, statement: Statement, names: _Names) -> None:
+        operation = OPERATIONS[statement.op]
+        given: list[_Tensor] = []
+        every: list[_Tensor] = []
+        for name, argument in zip(operation.tensors, statement.arguments, strict=True):
+            tensors = _tensors(argument, names)
+            every += tensors
+            if name.removesuffix("...") in operation.needs:
+                given += tensors
+        dtype = str(statement.options.get("dtype", "float"))
+        floating = "float" in dtype and (not every or any(t.floating for t in every))
+        asks = self._recording and floating and any(t.asks for t in given)
+        made = [_Tensor(asks, floating) for _ in statement.targets]
+        if asks:
+            self._record(self._node(given, len(made), _saves(statement, names), statement.op), made)
+        if statement.op == "add_in_place" and self._recording:
+            every[0].asks, every[0].made = made[0].asks, made[0].made
+        boolean = statement.op in BOOLS
+        names.update(
+            (t, None if boolean else m) for t, m in zip(statement.targets, made, strict=True)
+        )
+
+    def _node(self, given: Sequence[_Tensor], results: int, saves: bool, operation: str) -> _Node:
+        self._made += 1
+        before = tuple(tensor.made for tensor in given)
+        chain = tuple(self._chain)
+        number, moment = self._made, self._moment
+        return _Node(number, moment, tuple(given), before, results, saves, chain, operation)
+
+    def _record(self, node: _Node, made: Iterable[_Tensor]) -> None:
+        for place, tensor in enumerate(made):
+            tensor.made = (node, place)
+
+    def _call(self, region: Region, node: Region | Again, names: _Names) -> None:
+        self.entered[self._moment] += self._back
+        self.calls[self._moment] = region.name
+        inner = _given(region, node, names)
+        if not (self.opaque and self._recording):
+            self._body(region, inner)
+            _bind(node.gives, _build(region.gives, inner), names)
+            return
+        given = [t for tree in node.takes if isinstance(tree, Ref) for t in _tensors(tree, names)]
+        entry = self._node(given, 0, bool(given), "")
+        self._recording = False
+        self._body(region, inner)
+        self._recording = True
+        outcome = _build(region.gives, inner)
+        top = _top(outcome)
+        asks = any(tensor.asks for tensor in given)
+        made = [_Tensor(asks and t.floating, t.floating) for t in top]
+        self.returns_captured |= any(t.asks and t not in given for t in top)
+        if asks:
+            entry.results, entry.call = len(top), (region, node, dict(names))
+            self._record(entry, made)
+        results = dict(zip(map(id, top), made, strict=True))
+        _bind(node.gives, _replaced(outcome, results), names)
+
+    def _body(self, region: Region, names: _Names) -> None:
+        self._chain.append(self._moment)
+        self.chains[self._moment] = tuple(self._chain)
+        self._run(region.body, names)
+        self._chain.pop()
+
+    # -- backward -------------------------------------------------------------------------------------
+
+    def backward(self, loss: Loss, only: Collection[str], retain: bool = False) -> None:
+        """A backward pass from a loss, to some tensors only where these are given. Raises
+        `NodeError`."""
+        tensor = self.names[loss.name]
+        assert isinstance(tensor, _Tensor)
+        if not tensor.asks:
+            raise NodeError("detached")
+        self._only = {id(self.given[name]) for name in only}
+        self._back = True
+        passed = self._pass([(tensor, 1)], retain)
+        self._back = False
+        if not self.opaque:
+            for moment, chain in self.chains.items():
+                self.entered[moment] += len(passed.intersection(chain))
+
+    def _pass(self, ends: Iterable[tuple[_Tensor, int]], retain: bool = False) -> set[int]:
+        """A backward pass through the nodes that the ends lead to, the latest first: the calls
+        that these are in."""
+        passed: set[int] = set()
+        flowing: dict[_Node, list[int | None]] = {}
+        leaves: dict[_Tensor, int] = {}
+
+        def give(tensor: _Tensor, made: tuple[_Node, int] | None, number: int | None) -> None:
+            if made is None:
+                if number is not None and tensor.asks:
+                    leaves[tensor] = (leaves.get(tensor, 0) + number) % _PRIME
+                return
+            node, place = made
+            if self._only and not self._leads(node):
+                return
+            numbers = flowing.setdefault(node, [None] * node.results)
+            if number is not None:
+                numbers[place] = ((numbers[place] or 0) + number) % _PRIME
+
+        for tensor, number in ends:
+            give(tensor, tensor.made, number)
+        while flowing:
+            node = max(flowing, key=lambda n: n.number)
+            given = flowing.pop(node)
+            passed.update(node.chain)
+            if node.freed and node.saves:
+                raise NodeError("freed")
+            if node.call is not None:
+                back = self._again(node, [number or 0 for number in given])
+            else:
+                back = [_through(node, given, place) for place in range(len(node.arguments))]
+            node.freed = node.freed or not retain
+            for tensor, made, part in zip(node.arguments, node.before, back, strict=True):
+                if tensor.asks or made is not None:
+                    give(tensor, made, part)
+        for tensor, number in leaves.items():
+            tensor.gradient = ((tensor.gradient or 0) + number) % _PRIME
+            tensor.passes += 1
+        return passed
+
+    def _leads(self, node: _Node) -> bool:
+        """Whether a node leads to the only tensors whose gradients are wanted."""
+        pairs = zip(node.arguments, node.before, strict=True)
+        return any(
+            id(tensor) in self._only if before is None else self._leads(before[0])
+            for tensor, before in pairs
+        )
+
+    def _again(self, node: _Node, numbers: list[int]) -> list[int | None]:
+        """Run a region again, with a graph, and go back through it: the gradients of its arguments."""
+        assert node.call is not None
+        if self._only:
+            raise NodeError("refused")
+        region, call, names = node.call
+        names = dict(names)
+        detached = [_Tensor(tensor.asks, tensor.floating) for tensor in node.arguments]
+        inner = _given(region, call, names, iter(detached))
+        moment, self._moment = self._moment, node.moment
+        self.entered[node.moment] += 1
+        self._body(region, inner)
+        self._moment = moment
+        top = _top(_build(region.gives, inner))
+        ends = [(t, number) for t, number in zip(top, numbers, strict=True) if t.asks]
+        if not ends:
+            raise NodeError("no-result")
+        self._pass(ends)
+        return [tensor.gradient for tensor in detached]
+
+
+class Nodes:
+    """What goes otherwise where regions are nodes of the graph, and what is `raised`, in a word."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.raised = case, ""
+        self.lost: set[str] = set()
+        self.zeros: set[str] = set()
+        self.hooks = self.otherwise = self.returns_captured = False
+        if case.loss is None:
+            return
+        try:
+            plain = list(_steps(Run(case, opaque=False)))
+        except NodeError:  # the loss depends on nothing that requires a gradient
+            return
+        opaque = Run(case, opaque=True)
+        self.returns_captured = opaque.returns_captured
+        try:
+            seen = list(_steps(opaque))
+        except NodeError as error:
+            self.raised = str(error)
+            return
+        for wanted, found in zip(plain, seen, strict=True):
+            self._compare(wanted, found)
+
+    def _compare(self, plain: _Seen, opaque: _Seen) -> None:
+        for name, (number, passes) in plain.gradients.items():
+            found, in_passes = opaque.gradients[name]
+            if found != number and (found or number):
+                self.lost.add(name)
+            elif found is not None and number is None:
+                self.zeros.add(name)
+            self.hooks |= name in self.case.hooks and passes != in_passes
+        self.otherwise |= plain.entered != opaque.entered
+
+
+@dataclass
+class _Seen:
+    """Gradients by name, with the number of passes that they are from, and how often each region has run
+    in backward until then."""
+
+    gradients: dict[str, tuple[int | None, int]]
+    entered: dict[str, int]
+
+
+def _steps(run: Run) -> Iterator[_Seen]:
+    """What a procedure sees, one backward pass after the other. Raises `NodeError`."""
+    case = run.case
+    assert case.loss is not None
+    kind = case.procedure.kind
+    losses = [case.loss]
+    if kind in ("second_backward", "per_output"):
+        losses.append(case.then or case.loss)
+    for number, loss in enumerate(losses, 1):
+        leaves = {n: t for n, t in run.given.items() if isinstance(t, _Tensor) and t.asks}
+        for tensor in leaves.values():
+            tensor.gradient, tensor.passes = None, 0
+        only = case.wrt if kind == "part" else ()
+        run.backward(loss, only, retain=number < len(losses))
+        entered: Counter[str] = Counter()
+        for moment, count in run.entered.items():
+            entered[run.calls[moment]] += count
+        yield _Seen({n: (t.gradient, t.passes) for n, t in leaves.items()}, dict(+entered))
+
+
+def _through(node: _Node, numbers: list[int | None], argument: int) -> int | None:
+    """The gradient of an argument of a statement; `None` where those of all results are."""
+    defined = [(place, number) for place, number in enumerate(numbers) if number is not None]
+    if not defined:
+        return None
+    return sum(number * node.derivative(place, argument) for place, number in defined) % _PRIME
+
+
+def _given(
+    region: Region, node: Region | Again, names: _Names, detached: Iterator[_Tensor] | None = None
+) -> _Names:
+    """The names in a region's body: those around it, and its arguments. Those that are tensors by
+    themselves are detached where it runs again."""
+    inner = dict(names)
+    for own, tree in zip(region.takes, node.takes, strict=True):
+        value = _build(tree, names)
+        if detached is not None and isinstance(value, _Tensor):
+            value = next(detached)
+        _bind(own, value, inner)
+    for key, own in region.kwargs.items():
+        _bind(own, _build(node.kwargs[key], names), inner)
+    return inner
+
+
+def _saves(statement: Statement, names: _Names) -> bool:
+    """Whether the gradients of a statement need a tensor."""
+    operation = OPERATIONS[statement.op]
+    given = {
+        name.removesuffix("..."): _tensors(argument, names)
+        for name, argument in zip(operation.tensors, statement.arguments, strict=True)
+    }
+    asking = [name for name in operation.needs if any(t.asks for t in given[name])]
+    words = {word for name in asking for word in operation.needs[name][0]}
+    return any(word in ("out", "mask") or given[word] for word in words)
+
+
+def _tensors(tree: object, names: _Names) -> list[_Tensor]:
+    """The tensors among the names of an argument."""
+    refs = tree if isinstance(tree, tuple) else (tree,)
+    found = (names.get(ref.name) for ref in refs if isinstance(ref, Ref))
+    return [value for value in found if isinstance(value, _Tensor)]
+
+
+def _top(value: object) -> list[_Tensor]:
+    """The tensors that are results by themselves."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return [part for part in parts if isinstance(part, _Tensor)]
+
+
+def _replaced(value: object, results: Mapping[int, _Tensor]) -> object:
+    if isinstance(value, tuple):
+        return tuple(results.get(id(part), part) for part in value)
+    return results.get(id(value), value)
+
+
+def _build(tree: Tree, names: _Names) -> object:
+    if isinstance(tree, Ref):
+        return names.get(tree.name)
+    if isinstance(tree, Literal):
+        return None
+    if isinstance(tree, Mapping):
+        return {key: _build(part, names) for key, part in tree.items()}
+    return tuple(_build(part, names) for part in tree)
+
+
+def _bind(tree: Tree, value: object, names: _Names) -> None:
+    if isinstance(tree, Ref):
+        names[tree.name] = value
+    elif isinstance(tree, Mapping) and isinstance(value, Mapping):
+        for key, part in tree.items():
+            _bind(part, value[key], names)
+    elif isinstance(tree, tuple) and isinstance(value, tuple):
+        for part, inner in zip(tree, value, strict=True):
+            _bind(part, inner, names)
+
+
+@lru_cache(maxsize=4)
+def of(flow: Flow) -> Nodes:
+    """What goes otherwise in a program whose regions are nodes of the graph."""
+    return Nodes(flow.case)
+
+
+#: The beginning of what the features mean.
+_IF = "if each region is one node of the graph, between its tensor arguments and results,"
+#: Features of a case.
+FEATURES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
+    "node-detaches-loss": (
+        f"{_IF} the loss requires no gradient",
+        lambda n: n.raised == "detached",
+    ),
+    "node-without-result": (
+        f"{_IF} one runs again and no result requires a gradient",
+        lambda n: n.raised == "no-result",
+    ),
+    "node-frees-graph": (
+        f"{_IF} a part of the graph is gone through twice, from inside of a node and from outside",
+        lambda n: n.raised == "freed",
+    ),
+    "node-loses-gradient": (
+        f"{_IF} a gradient lacks a part, or all of it",
+        lambda n: not n.lost.isdisjoint(n.case.wrt),
+    ),
+    "node-gives-zeros": (
+        f"{_IF} a tensor that the loss does not depend on has a gradient of zeros",
+        lambda n: not n.zeros.isdisjoint(n.case.wrt),
+    ),
+    "node-trains-otherwise": (
+        f"{_IF} a parameter has another gradient, and training changes it in another way",
+        lambda n: (
+            n.case.procedure.kind == "train" and any(p.name in n.lost for p in n.case.parameters)
+        ),
+    ),
+    "node-runs-otherwise": (
+        f"{_IF} a region does not run that backward has to run again, or runs that it need not run",
+        lambda n: n.otherwise,
+    ),
+    "node-repeats-hook": (
+        f"{_IF} a hook is called by several backward passes, one inside of the other",
+        lambda n: n.hooks,
+    ),
+}

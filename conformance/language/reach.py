@@ -1,0 +1,232 @@
+"""Which regions and tensors a gradient of the loss reaches on its way back, in two ways: through the
+operations of the program, as it should, and through each region as if it were one operation, as in an
+implementation that enters a region into the graph as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from conformance.language.flow import Call, Flow, Step, Tensor
+from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.model.case import leaves
+
+
+def losses(flow: Flow) -> tuple[Tensor, ...]:
+    """The tensors that the procedure differentiates, each in a backward pass of its own."""
+    found = (flow.names.get(loss.name) for loss in (flow.case.loss, flow.case.then) if loss)
+    return tuple(tensor for tensor in found if tensor is not None)
+
+
+def wanted(flow: Flow) -> frozenset[Tensor]:
+    """The tensors whose gradients the procedure asks for."""
+    names = set(flow.case.wrt)
+    if flow.case.procedure.kind == "train":
+        names |= {array.name for array in flow.case.parameters if array.gradient}
+    return frozenset(flow.given[name] for name in names if name in flow.given)
+
+
+def active(flow: Flow, of: frozenset[Tensor]) -> frozenset[Tensor]:
+    """The tensors that depend differentiably on some of these."""
+    found = set(of)
+    for step in steps(flow.items):
+        if not found.isdisjoint(step.differentiable()):
+            found.update(tensor for tensor in step.makes if tensor.floating)
+    return frozenset(found)
+
+
+def steps(items: Sequence[Step | Call]) -> Iterator[Step]:
+    """All steps, those of regions included."""
+    for item in items:
+        if isinstance(item, Call):
+            yield from steps(item.items)
+        else:
+            yield item
+
+
+@dataclass
+class Reached:
+    """What a backward pass reaches: tensors, and the steps and calls that are on its way."""
+
+    tensors: set[Tensor] = field(default_factory=set)
+    steps: set[Step] = field(default_factory=set)
+    calls: set[Call] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, passes: Sequence[Reached]) -> Reached:
+        """What several passes reach."""
+        return cls(
+            set().union(*(one.tensors for one in passes)),
+            set().union(*(one.steps for one in passes)),
+            set().union(*(one.calls for one in passes)),
+        )
+
+
+def through_operations(flow: Flow, of: frozenset[Tensor]) -> tuple[Reached, ...]:
+    """What the gradients with respect to these tensors reach, in each backward pass."""
+    alive = active(flow, of)
+    return tuple(_through(flow, loss, alive) for loss in losses(flow))
+
+
+def _through(flow: Flow, loss: Tensor, alive: frozenset[Tensor]) -> Reached:
+    found = Reached({loss} & alive)
+    for step in reversed(tuple(steps(flow.items))):
+        if found.tensors.isdisjoint(step.makes):
+            continue
+        asked = alive.intersection(step.differentiable())
+        if asked:
+            found.tensors |= asked
+            found.steps.add(step)
+            found.calls.update(around(step))
+    return found
+
+
+def around(item: Step | Call) -> Iterator[Call]:
+    """The calls around a step, or a call and those around it; the innermost first."""
+    call = item.call if isinstance(item, Step) else item
+    while call is not None:
+        yield call
+        call = call.around
+
+
+def read(call: Call) -> Iterator[Tensor]:
+    """The tensors that a call reads, and those that it passes to calls in it."""
+    for item in call.items:
+        if isinstance(item, Call):
+            yield from item.given
+            yield from read(item)
+        else:
+            yield from (t for tensors in item.reads.values() for t in tensors if not _is(item, t))
+
+
+def _is(step: Step, tensor: Tensor) -> bool:
+    """Whether a step only casts a tensor to the dtype that it has."""
+    return step.statement.op == "astype" and step.statement.options["dtype"] == tensor.dtype
+
+
+def entries(call: Call) -> frozenset[Tensor]:
+    """What goes into a region as one operation: its positional arguments, and the parameters that it
+    reads by closure. To the regions inside another one, its arguments are no parameters any more."""
+    positional = call.given[: len(leaves(call.region.takes))]
+    given = {tensor for c in around(call) for tensor in c.given}
+    captured = {t for t in read(call) if t.of == "parameter" and t.asks and t not in given}
+    return frozenset(tensor for tensor in (*positional, *captured) if tensor.floating)
+
+
+def through_regions(flow: Flow) -> tuple[Reached, ...]:
+    """What each backward pass reaches where each region is one operation: as soon as one of its
+    results is reached, all its `entries` are, and it runs again as a whole, with the gradients of
+    all its results with respect to all its entries. A map takes a region apart: one that is mapped
+    does not run again."""
+    given = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
+    return tuple(_back(flow.items, given, {loss}) for loss in losses(flow))
+
+
+def _back(items: Sequence[Step | Call], of: frozenset[Tensor], ends: set[Tensor]) -> Reached:
+    recorded = set(of)
+    for item in _opened(items):
+        read = entries(item) if isinstance(item, Call) else item.differentiable()
+        if not recorded.isdisjoint(read):
+            made = item.results if isinstance(item, Call) else item.makes
+            recorded.update(tensor for tensor in made if tensor.floating)
+    found = Reached(ends & recorded)
+    for item in reversed(tuple(_opened(items))):
+        if isinstance(item, Step):
+            if not found.tensors.isdisjoint(item.makes):
+                found.tensors |= recorded.intersection(item.differentiable())
+                found.steps.add(item)
+        elif not found.tensors.isdisjoint(item.results) and not recorded.isdisjoint(entries(item)):
+            found.tensors |= recorded & entries(item)
+            if not item.region.mapped:
+                found.calls.add(item)
+                inner = _back(item.items, entries(item), set(item.results))
+                found.steps |= inner.steps
+                found.calls |= inner.calls
+    return found
+
+
+def _opened(items: Sequence[Step | Call]) -> Iterator[Step | Call]:
+    """The items, and before each mapped region what is in it."""
+    for item in items:
+        if isinstance(item, Call) and item.region.mapped:
+            yield from _opened(item.items)
+        yield item
+
+
+class Reach:
+    """What the gradients of a case reach: `needed` with respect to the tensors that the procedure asks
+    for, `asking` with respect to all that require one, both through operations, and `opaque` through
+    regions."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self.wanted = wanted(flow)
+        #: The tensors that depend on those that are asked for.
+        self.asked = active(flow, self.wanted)
+
+    @cached_property
+    def passes(self) -> tuple[Reached, ...]:
+        """What is needed, in each backward pass."""
+        return through_operations(self._flow, self.wanted)
+
+    @cached_property
+    def needed(self) -> Reached:
+        return Reached.of(self.passes)
+
+    @cached_property
+    def asking_passes(self) -> tuple[Reached, ...]:
+        every = frozenset(tensor for tensor in self._flow.given.values() if tensor.asks)
+        return through_operations(self._flow, every)
+
+    @cached_property
+    def asking(self) -> Reached:
+        return Reached.of(self.asking_passes)
+
+    @cached_property
+    def opaque_passes(self) -> tuple[Reached, ...]:
+        return through_regions(self._flow)
+
+    @cached_property
+    def opaque(self) -> Reached:
+        return Reached.of(self.opaque_passes)
+
+
+@lru_cache(maxsize=4)
+def reach(flow: Flow) -> Reach:
+    """What the gradients of a case reach."""
+    return Reach(flow)
+
+
+def needs_rerun(reach: Reach, call: Call, *, inner: bool = False) -> bool:
+    """Whether a gradient in a call of a region needs a value that is made in it and that no policy
+    keeps, however it is computed; with `inner`, one that the call does not return."""
+    made: set[Tensor] = set()
+    for step in steps(call.items):
+        kept = step.call is not None and step.call.region.saves(step.statement)
+        if not kept:
+            made.update(t for t in step.makes if not (inner and t in call.results))
+        elif step.statement.op in RANDOM:
+            continue  # its mask is kept, too
+        if step in reach.needed.steps and _reads(reach, step, made, mask=not inner):
+            return True
+    return False
+
+
+def _reads(reach: Reach, step: Step, made: set[Tensor], *, mask: bool) -> bool:
+    """Whether the gradients of a step read some of these tensors, however they are computed; with
+    `mask`, or a value that is no tensor of the program."""
+    at_hand = {"out": step.makes, **step.reads}
+    needs = OPERATIONS[step.statement.op].needs
+    return any(
+        all(
+            any(
+                (mask and word == "mask") or not made.isdisjoint(at_hand.get(word, ()))
+                for word in words
+            )
+            for words in needs[name]
+        )
+        for name, read in step.reads.items()
+        if name in needs and not reach.asked.isdisjoint(read)
+    )
