@@ -14,7 +14,7 @@ from conformance.language import nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
-from conformance.language.reach import Reach, around, entries, needs_rerun, reach, steps
+from conformance.language.reach import STEPWISE, Reach, around, entries, needs_rerun, reach, steps
 from conformance.model.case import (
     Case,
     Literal,
@@ -26,8 +26,6 @@ from conformance.model.case import (
     leaves,
 )
 
-#: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
-_STEPWISE = frozenset({"relu", "abs", "maximum", "max", "max_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
 _LINEAR = frozenset(
     name
@@ -172,7 +170,7 @@ def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> boo
         return True
     made = {"out": step.makes, **step.reads}
     every = tuple(tensor for read in step.reads.values() for tensor in read)
-    return operation.name not in _STEPWISE and any(
+    return operation.name not in STEPWISE and any(
         all(
             any(not changed.isdisjoint(made.get(word, every)) for word in words)
             for words in operation.needs[name]
@@ -608,6 +606,7 @@ FAMILIES: Mapping[str, str] = {
     "last-saved": "the operation is the last of the region that saves something, and the region runs again",
     "through": "a gradient flows through the operation, in the region",
     "changes": "a statement of the region does this when it is called again",
+    "raises": "the program has to raise this error",
 }
 
 
@@ -641,6 +640,8 @@ def of_case(flow: Flow) -> Iterator[str]:
     yield f"procedure:{case.procedure.kind}"
     if case.procedure.between:
         yield f"between:{case.procedure.between}"
+    if case.error is not None:
+        yield f"raises:{case.error.type}"
     yield from (f"outside:{s.op}" for s in flow.outside)
 
 
