@@ -60,7 +60,7 @@ def in_backward(names: str, program: Program) -> bool:
 
 
 class _Computed:
-    """Stands for a primitive where a loop slices or stacks values; `bind` computes it."""
+    """Stands for a primitive where values are sliced, stacked or chosen; `bind` computes it."""
 
     multiple_results = False
 
@@ -71,6 +71,7 @@ class _Computed:
 SLICE = _Computed(lambda value, index: value[index])
 STACK = _Computed(lambda *values: jnp.stack(values))
 ADD = _Computed(jnp.add)
+CHOOSE = _Computed(lambda index, *values: values[int(index)])
 
 
 class Made(NamedTuple):
@@ -300,10 +301,11 @@ class Walk:
         once = {(e.place, tuple(v.number for v in e.results)): e for e in self.events[start:]}
         self.events[start:] = once.values()
         self._escape(*operands, *(value for values in made for value in values))
-        return [
-            self._value(("branch", chosen.number, *(v.number for v in values)), UNKNOWN)
-            for values in zip(*made, strict=True)
-        ]
+        results: list[Value] = []
+        for values in zip(*made, strict=True):
+            numbers = (chosen.number, *(value.number for value in values))
+            results.append(self._value(("branch", *numbers), Made(CHOOSE, {}, numbers)))
+        return results
 
     def _knows(self, name: str, operands: Sequence[Value]) -> bool:
         """Whether it is known what a primitive on a reference does: the reference was made in what is

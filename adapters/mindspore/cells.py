@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from conformance.emit.emitter import Body, Emitter, Forward, Recompute, Tensors
 from conformance.emit.expressions import function
-from conformance.errors import AdapterError, NotEmittedError
+from conformance.errors import AdapterError, NotEmittedError, NotOfferedError
 from conformance.model.case import (
     Again,
     Array,
@@ -167,7 +167,7 @@ class Cells(Forward):
         made = f"{self._class(self._net)}({held})"
         # Outer ones first: a cell is configured once, and what an inner one gives would be kept.
         regions = sorted(self.case.regions(), key=lambda region: -len(self._inside(region)))
-        configured = [r for r in regions if path == "recomputed" and self.recompute.configured(r)]
+        configured = [r for r in regions if self._configured(r, path) and not self._made_at_call(r)]
         with self.code.indent(f"def {path}({held}):"):
             if configured:
                 self.code(f"network = {made}")
@@ -198,8 +198,18 @@ class Cells(Forward):
 
     def _path(self, region: Region) -> str:
         """The path of a region's cell from the network."""
-        around = [r for r in self.case.regions() if any(n is region for n in walk(r.body))]
-        return ".".join(["network", *(function(r.name) for r in (*around, region))])
+        return ".".join(["network", *(function(r.name) for r in (*self._around(region), region))])
+
+    def _around(self, region: Region) -> list[Region]:
+        """The regions in whose bodies a region is defined, the outermost first."""
+        return [r for r in self.case.regions() if any(n is region for n in walk(r.body))]
+
+    def _configured(self, region: Region, path: str) -> bool:
+        return path == "recomputed" and self.recompute.configured(region)
+
+    def _made_at_call(self, region: Region) -> bool:
+        """Whether a region's cell, or one around it, is made where it is called."""
+        return not all(map(self._is_attribute, (*self._around(region), region)))
 
     def _write_cells(self) -> None:
         """The classes and cells of regions, where no other cell holds them, and where not yet there."""
@@ -211,7 +221,7 @@ class Cells(Forward):
         for region in new:
             if region.block != "invalid":
                 given = ", ".join(cells[name] for name in self._given(region))
-                self.code(f"{self._cell(region)} = {self._class(region)}({given})")
+                self._write_cell(self._cell(region), f"{self._class(region)}({given})", region)
 
     def _cell(self, region: Region) -> str:
         """The name of a region's cell that no other cell holds. Both paths use it, unless it recomputes
@@ -227,7 +237,10 @@ class Cells(Forward):
         if region.block == "invalid":
             return name
         name = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
-        inside = any(not self.recompute.configured(inner) for inner in self._inside(region))
+        inside = any(
+            not self.recompute.configured(inner) or self._made_at_call(inner)
+            for inner in self._inside(region)
+        )
         return f"Recomputed{name}" if self.path == "recomputed" and inside else name
 
     def _given(self, region: Region) -> list[str]:
@@ -235,10 +248,13 @@ class Cells(Forward):
         are defined around it."""
         if region is self._net:
             return self.plan.held
+        return [*region.captured(), *(function(called.name) for called in self._called(region))]
+
+    def _called(self, region: Region) -> list[Region]:
+        """The regions that a region calls and that are defined around it."""
         own = {n.name for n in walk(region.body) if isinstance(n, Region)}
         called = [n.region for n in walk(region.body) if isinstance(n, Again)]
-        cells = [function(name) for name in dict.fromkeys(called) if name not in own]
-        return [*region.captured(), *cells]
+        return [self.emitter.regions[name] for name in dict.fromkeys(called) if name not in own]
 
     def _write_class(self, region: Region) -> None:
         """Write a region's class, after those of the regions in it, where that is not done yet. A block
@@ -248,6 +264,8 @@ class Cells(Forward):
             return
         self._defined.add(name)
         if region.block == "invalid":
+            if self._inside(region):
+                raise NotOfferedError(self.variant.id, "regions in a block that is no cell")
             self.write_function(region)
             return
         for node in region.body:
@@ -309,13 +327,26 @@ class Cells(Forward):
             near = {function(other.name) for other in around.body if isinstance(other, Region)}
             given = [f"self.{name}" if name in near else name for name in self._given(node)]
             cell = f"{self._class(node)}({', '.join(given)})"
-            cell = self._cast(cell, node.autocast, "autocast inside")
-            self.code(f"self.{function(node.name)} = {cell}")
+            self._write_cell(f"self.{function(node.name)}", cell, node)
+
+    def _write_cell(self, name: str, cell: str, region: Region) -> None:
+        """Make a region's cell, and configure it if its path is not known."""
+        self.code(f"{name} = {self._cast(cell, region.autocast, 'autocast inside')}")
+        if self._configured(region, self.path) and self._made_at_call(region):
+            self.code(f"{name}.recompute({self.recompute.options(region)})")
 
     def _is_attribute(self, region: Region) -> bool:
         """Whether a region is an attribute of the cell around it: no function, and no cell that holds
-        a computed tensor, which is made at each call."""
-        return region.block != "invalid" and all(n in self.plan.held for n in region.captured())
+        a computed tensor, or another such cell, which is made at each call."""
+        around = (self._around(region) or [self._net])[-1]
+        given = self.plan.held if around is self._net else around.captured()
+        held = set(given) & set(self.plan.held)
+        own = [n for n in around.body if isinstance(n, Region)]
+        return (
+            region.block != "invalid"
+            and held.issuperset(region.captured())
+            and all(self._is_attribute(r) for r in self._called(region) if r in own)
+        )
 
     def is_primitive(self, region: Region) -> bool:
         """Whether a region is configured as an operation, and not as a cell."""
@@ -333,12 +364,18 @@ class Cells(Forward):
     def write_region(self, region: Region) -> None:
         """Regions are classes, written before; a cell that holds a computed tensor is made here."""
         if region.block != "invalid" and not self._is_attribute(region):
-            given = ", ".join(map(self.body.name, self._given(region)))
-            self.code(f"{function(region.name)} = {self._class(region)}({given})")
+            given = [
+                *map(self.body.name, region.captured()),
+                *map(self.place, self._called(region)),
+            ]
+            cell = f"{self._class(region)}({', '.join(given)})"
+            self._write_cell(function(region.name), cell, region)
 
     def place(self, region: Region) -> str:
         """The expression of a region's cell, or function."""
-        if not self._is_attribute(region):
+        within = self.emitter.within and self.emitter.regions[self.emitter.within]
+        here = not within or any(node is region for node in flat(within.body))
+        if here and not self._is_attribute(region):
             return function(region.name)
         if self.plan.plain_functions and not self.emitter.within:
             return self._cell(region)

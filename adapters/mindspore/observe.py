@@ -22,7 +22,7 @@ from unittest import mock
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor
+from mindspore import Tensor, ops
 from mindspore.graph.api import _pynative_executor
 
 from conformance.model.observation import Leaf, Observation, Phase, Run
@@ -37,6 +37,9 @@ from conformance.observe.worker.trace import Trace
 from . import dataflow, graphs, pool, profiler
 from .notes import CAST, STOPPED, compiles
 
+#: How often a kernel runs before MindSpore has chosen how to divide its elements among threads. Until
+#: then the last bit of a logarithm differs from run to run.
+TRIED = 40
 #: A program is deep if its plain run executes more statements than this.
 DEEP = 50
 
@@ -177,6 +180,8 @@ class Observer(Base):
     def warm_up(self) -> None:
         ms.set_context(mode=ms.PYNATIVE_MODE)
         profiler.touch()
+        for _ in range(TRIED):
+            ops.log(ops.ones(12)).asnumpy()
         with profiler.recorded_kernels() as kernels:
             pass
         if [kernel.name for kernel in kernels] != ["Exp"]:
@@ -261,10 +266,10 @@ class Observer(Base):
     def values(self, loaded: LoadedProgram) -> Run:
         """`run` with values, under PyNative mode's default asynchronous dispatch.
 
-        The plain run and the recomputed run of a deep program are synchronous instead: an asynchronous
-        run busy-waits at each region or layer, which took three times as long.
+        The recomputed run of a deep program is synchronous instead: an asynchronous run busy-waits at
+        each region, which took three times as long.
         """
-        alone = loaded.path == "plain" or self._deep
+        alone = self._deep
         profiler.synchronous(alone and not self.graph)
         try:
             if self.graph:

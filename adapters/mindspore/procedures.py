@@ -9,6 +9,7 @@ from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter, Run
 from conformance.emit.expressions import listed
 from conformance.emit.values import FEW
+from conformance.errors import NotOfferedError
 from conformance.model.case import (
     Array,
     Case,
@@ -47,6 +48,7 @@ class Plan:
         self.plain_functions = (
             not (self.graph or self.trains or captured or case.state or case.hooks or case.autocast)
             and kind == "backward"
+            and not case.procedure.after
             and all(region.granularity == "function" for region in case.regions())
         )
         arrays = [value for value in case.inputs if isinstance(value, Array)]
@@ -176,6 +178,8 @@ class Procedures(Run):
 
     def write_gradients(self) -> None:
         self.write_after()
+        if not (self.plan.sources or self.plan.weights):
+            raise NotOfferedError(self.variant.id, "gradients of nothing")
         self.write_loss_function()
         if self.case.procedure.order > 1:
             self._write_orders()
@@ -188,13 +192,17 @@ class Procedures(Run):
 
     def write_training(self) -> None:
         code, procedure = self.code, self.case.procedure
+        if not (self.plan.sources or self.plan.weights):
+            raise NotOfferedError(self.variant.id, "gradients of nothing")
         self.write_loss_function()
-        code(f"optimizer = nn.SGD(weights, learning_rate={procedure.learning_rate})")
+        if self.plan.weights:
+            code(f"optimizer = nn.SGD(weights, learning_rate={procedure.learning_rate})")
         self._write_gradient_function("forward_fn")
         code("losses = []")
         with code.indent(f"for _ in range({procedure.steps}):"):
             self._write_differentiated("forward_fn")
-            code("optimizer(of_weights)")
+            if self.plan.weights:
+                code("optimizer(of_weights)")
             code("losses.append(loss)")
         code(f"gradients = {self._gradients()}")
         self._write_returned(losses="losses", parameters=self.values.chosen(self.case.parameters))

@@ -267,7 +267,10 @@ class Taped(Run):
             self._write_watch(tape)
             self._write_order(order - 1, cotangent)
             before, given = "gradients" if order == 2 else "again", self.given(order - 1)
-            made = f"tf.reduce_sum(gradient) for gradient in {before}.values(){given}"
+            one = "tf.reduce_sum(gradient)"
+            if len({array.dtype for array in self.case.arrays if array.name in self.case.wrt}) > 1:
+                one = f"tf.cast({one}, tf.float32)"
+            made = f"{one} for gradient in {before}.values(){given}"
             zero = self.constant(order - 1)
             code("total = tf.constant(0.0)" if zero else f"total = tf.add_n([{made}])")
         code(f"again = {tape}.gradient(total, sources)")

@@ -287,8 +287,8 @@ class Operations(following.Follower):
 
 
 def _work(run: Traced) -> list[str]:
-    """The operations of an execution, without reads of variables. Those that do the statement's work, one
-    or another as a flag says, are alike."""
+    """The operations of an execution, without reads of variables. Those that may do the statement's
+    work are alike: a flag may choose among them."""
     work = WORK.get(run.site.op, ())
     return ["work" if kind in work else kind for kind in run.types if kind not in READS]
 

@@ -164,6 +164,9 @@ class AdapterModel(Strict):
     """Seconds for one case on one variant."""
     memory_limit: float = 12.0
     """GiB that the worker may allocate."""
+    missing: list[str] = []
+    """Parts of the messages by which the framework says that it has no kernel for what a program
+    computes. A case whose plain program raises one is not offered."""
     variants: dict[str, VariantModel]
     implementations: dict[Style, dict[str, VariantModel]] = {}
     """Where `--implementation` is taken: for each style in which a function can be given regions,
@@ -195,6 +198,8 @@ class Variant:
     name: str
     model: VariantModel
     implementation: Implementation | None = None
+    #: What `AdapterModel.missing` says.
+    missing: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -248,7 +253,8 @@ class Adapter:
                 where=self.folder / "adapter.yaml",
                 hint=nearest(name, self.model.variants),
             )
-        return Variant(self.name, name, self.model.variants[name], self.implementation)
+        missing = tuple(self.model.missing)
+        return Variant(self.name, name, self.model.variants[name], self.implementation, missing)
 
     def load(self, module: str) -> ModuleType:
         """The adapter's module of that name, out of its package. Raises `AdapterError`."""

@@ -225,8 +225,10 @@ class Emitter:
         for region in filter(self.forward.serves_both, regions):
             begin = len(self.code.lines)
             self.forward.write_function(region)
-            # What a function captures is in one path.
-            if _globals(self.code.lines[begin:]) & (self.case_names | self._functions):
+            # What a function captures is in one path, as are callables that it asks for something.
+            captured = _globals(self.code.lines[begin:]) & (self.case_names | self._functions)
+            asks = any(getattr(node, "op", "") in OF_CALLABLES for node in walk(region.body))
+            if captured or asks:
                 del self.code.lines[begin:]
             else:
                 self.shared |= {region.name}

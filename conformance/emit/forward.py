@@ -224,9 +224,12 @@ class Forward(Part):
 
     def serves_both(self, region: Region) -> bool:
         """Whether both paths may share a region's function: it calls no other region (which might be
-        recomputed), no value has its name, and the observer can do with one."""
+        recomputed) and inspects none, no value has its name, and the observer can do with one."""
         names = self.emitter.case_names | OWN_NAMES | self.emitter.imported
-        inner = any(isinstance(node, Region | Again) for node in model.flat(region.body))
+        inner = any(
+            isinstance(node, Region | Again) or node.op in OF_CALLABLES
+            for node in model.flat(region.body)
+        )
         return not inner and not region.mapped and function(region.name) not in names
 
     def place(self, region: Region) -> str:

@@ -40,7 +40,7 @@ LISTS: Mapping[str, str] = {
     "unsteady_sin": "calls",
     "switched_sin": "switch",
     "doubled_sin": "inside",
-    "raise_in_rerun": "calls",
+    "raise_in_rerun": "runs",
 }
 #: Operations written as Python operators, and those that call functions which a program defines itself.
 OPERATORS: Mapping[str, str] = {

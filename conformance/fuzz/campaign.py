@@ -1,4 +1,4 @@
-"""Generated programs on the variants of one adapter: judged in batches, and what is unexpected in groups."""
+"""Generated programs on the variants of one adapter, and what is unexpected of them, in groups."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def unrestricted(variant: Variant) -> Variant:
 class Campaign:
     """Judges `examples` programs of a seed for each of the variants, or as many as `seconds` allow.
 
-    `told` is called after each program. What was found is in `tallies` and `found`, also after an interruption.
+    `told` is called after each program. What has come of it is in `tallies` and `found`, also after an
+    interruption.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class Campaign:
 
 def _loadable(candidates: Sequence[Raw], allowed: frozenset[str]) -> Iterator[Generated]:
     for raw in candidates:
-        with suppress(CaseError):
+        with suppress(Exception):  # many are no cases, and some are no programs
             yield loaded(raw, allowed)
 
 

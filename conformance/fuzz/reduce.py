@@ -54,7 +54,7 @@ def _candidates(raw: Raw) -> Iterator[Raw]:
         if len(path) > 1 and path[0] == "program" and isinstance(path[-1], int):
             yield from _around(raw, path)
     for path in places:
-        if path[-1] not in _KEPT:
+        if path[-1] not in _KEPT and path[-1] != "dtype":
             yield _without(raw, path)
     for path in places:
         yield from _simpler(raw, path)
@@ -142,12 +142,12 @@ def _simpler(raw: Raw, path: Path) -> Iterator[Raw]:
 
 def _everywhere(raw: Raw, key: str) -> Raw:
     """The case with all tensors of the usual dtype, or filled in the usual way."""
-    changed: Any = copy.deepcopy(raw)
+    changed = copy.deepcopy(dict(raw))
     for section in ("inputs", "parameters", "state"):
         for model in changed.get(section, {}).values():
             if model.pop(key, None) and key == "uniform":
                 model["normal"] = 0.5
-    return changed
+    return dict(changed)
 
 
 def _names(tree: Any) -> list[str]:
@@ -163,4 +163,4 @@ def _renamed(raw: Any, names: Mapping[str, str]) -> Any:
     text = re.sub(
         rf"\b({'|'.join(map(re.escape, names))})\b", lambda m: names[m[1]], json.dumps(raw)
     )
-    return json.loads(text)
+    return dict(json.loads(text))

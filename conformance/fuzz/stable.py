@@ -1,5 +1,5 @@
-"""Whether the numbers of a program mean something: near a kink, or where rounding errors grow, frameworks
-differ from the reference and from each other with good reason."""
+"""Whether the numbers of a program can be compared: near a kink, or where rounding errors grow, correct
+implementations differ from the reference and from each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of the language with a few values each: options of a region, and what is done with a program.
+"""The words of the language that have a few values each: options of a region, procedures of a case.
 
 They are read from the models of `conformance.language.spec`, so that a new one is generated without
 touching this package. What a word needs of a variant is found by trying it in a small case.
@@ -19,6 +19,7 @@ from conformance.language import spec
 from conformance.language.features import required_by
 from conformance.language.load import load_text
 from conformance.language.operations import OPERATIONS
+from conformance.model.case import Untrained
 
 #: The error that a program raises because of a word of a region.
 _RAISING = {
@@ -77,9 +78,8 @@ def _of_model(model: type[spec.Model]) -> Iterator[Word]:
 
 
 def _procedures() -> Iterator[Word]:
-    for word in get_args(spec.Untrained):
-        more = {"then": "sum(t1)"} if word == "per_output" else {}
-        yield Word("procedure", word) if not more else Word("procedure", word)
+    for word in get_args(Untrained):
+        yield Word("procedure", word)
     yield Word("procedure", {"train": {"steps": 2, "learning_rate": 0.05}})
     for name, told in spec.BackwardModel.model_fields.items():
         for value in values_of(told.annotation):
@@ -115,7 +115,9 @@ def _features(of_region: Mapping[str, Any], of_case: Mapping[str, Any]) -> froze
     if of_case.get("procedure") == "per_output":
         case["gradients"] = {"then": "sum(t1)"}
     plain = {**_SMALL, "program": [{**region, **dict.fromkeys(())}, "t2 = multiply(t1, w1)"]}
-    plain["program"][0] = {k: v for k, v in region.items() if k not in of_region}
+    plain["program"][0] = {k: v for k, v in region.items() if k not in of_region} | {
+        "body": _body({})
+    }
     try:
         return required(case) - required(plain)
     except CaseError:

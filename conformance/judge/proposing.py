@@ -28,8 +28,8 @@ class _Candidate:
 
     @property
     def cost(self) -> float:
-        """Plain features are better than those of a family (`op:sin`), and both than `not x`; of two that
-        are alike, the one with the shorter name."""
+        """Plain features are better than those of a family (`op:sin`), and both than `not x`; of
+        two that are alike, the one with the shorter name."""
         words = (*self.region, *self.case)
         return sum(
             1 + 1.5 * (":" in word) + 0.4 * word.startswith("not ") + 0.01 * len(word)

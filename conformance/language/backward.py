@@ -1,11 +1,13 @@
-"""What a framework with a tape saves of a program for backward, and what it reads of that: the statements and
-the regions that save something, where a region stops running again, and which draws it repeats.
+"""What a framework with a tape saves of a program for backward, and what it reads of that: the
+statements and the regions that save something, where a region stops running again, and which draws
+it repeats.
 
 Where the gradient of an operation can be written in several ways, the first of `OPERATIONS` is taken.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -18,6 +20,10 @@ from conformance.model.case import Ref, leaves
 #: Operations that draw from the framework's global generator, and those that draw from others.
 GLOBAL = frozenset({"dropout", "uniform", "rrelu"})
 OTHERS = RANDOM - GLOBAL
+
+
+def _moment(step: Step) -> int:
+    return step.moment
 
 
 def needed(step: Step, asking: Collection[Tensor] | None = None) -> frozenset[str]:
@@ -75,13 +81,13 @@ class Backward:
     def held(self) -> frozenset[Step]:
         """The statements whose graph lives until backward: outputs come from them, or arguments of
         regions that save something."""
-        ends = [*losses(self.flow), *self.flow.outputs]
+        ends = {*losses(self.flow), *self.flow.outputs}
         while True:
             held = self._reached(ends)
-            more = [t for call in self._calls(held) for t in _held_by(call) if t not in ends]
-            if not more:
+            more = {tensor for call in self._calls(held) for tensor in _held_by(call)}
+            if more <= ends:
                 return held
-            ends += more
+            ends |= more
 
     @cached_property
     def saving(self) -> frozenset[Call]:
@@ -94,8 +100,8 @@ class Backward:
         return self._calls(self.steps)
 
     def _calls(self, of: frozenset[Step]) -> frozenset[Call]:
-        """The calls in which some of these statements save something. A region saves the arguments of one
-        inside it that does."""
+        """The calls in which some of these statements save something. A region saves the arguments
+        of one inside it that does."""
         found = {step.call for step in of if step.call is not None and needed(step)}
         for call in reversed(self.flow.calls):
             if call in found and call.around is not None and top(call):
@@ -104,7 +110,8 @@ class Backward:
 
     def inside(self, call: Call) -> Iterator[Step]:
         """The statements that ran in a call."""
-        return (step for step in self.every if call.moment < step.moment <= call.end)
+        first = bisect_right(self.every, call.moment, key=_moment)
+        yield from self.every[first : bisect_right(self.every, call.end, key=_moment)]
 
     def read(self, step: Step) -> Iterator[Tensor]:
         """The tensors that backward reads for the gradients of a statement."""
@@ -130,15 +137,17 @@ class Backward:
         tensors: Collection[Tensor] = (),
     ) -> bool:
         """Whether a gradient that is asked for reads, in a call, what comes from some tensors or from
-        statements that give something else in a rerun. What a policy keeps is that of the forward pass,
-        but for the mask of a dropout. What is the same for many values does not count: which element is
-        largest, say."""
+        statements that give something else in a rerun. What a policy keeps is that of the forward
+        pass, but for the mask of a dropout. What is the same for many values does not count: which
+        element is largest, say."""
         changed = set(tensors)
         read = False
         for step in self.inside(call):
             own = other(step)
             operation = OPERATIONS[step.statement.op]
-            given = (t for n, some in step.reads.items() if n not in operation.updates for t in some)
+            given = (
+                t for n, some in step.reads.items() if n not in operation.updates for t in some
+            )
             if (own or not changed.isdisjoint(given)) and not kept(step):
                 changed.update(step.makes)
             if step in self.reach.needed.steps and operation.name not in STEPWISE:
@@ -181,7 +190,8 @@ def _unlike(*words: str) -> Callable[[Step], bool]:
 
 
 def _shifted(of: Backward, call: Call) -> bool:
-    """Whether a statement saves more when it is called again, and backward reads what is saved after it."""
+    """Whether a statement saves more when it is called again, and backward reads what is saved
+    after it."""
     own = [item for item in call.items if isinstance(item, Step)]
     return any(
         before.statement.options.get("then") == "operations" and any(of.read(after))
@@ -291,8 +301,8 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         lambda b, c: any(_saves_twice(step) and step in b.steps for step in b.inside(c)),
     ),
     "given-by-reference": (
-        "a region inside another one saves something for backward, and reads what that one has computed by "
-        "closure, takes it by name or in a container",
+        "a region inside another one saves something for backward, and reads what that one has "
+        "computed by closure, takes it by name or in a container",
         lambda b, c: (
             c.around is not None
             and c in b.saving
@@ -311,7 +321,8 @@ OF_CASES: Mapping[str, tuple[str, Callable[[Backward], bool]]] = {
         lambda b: any(_overwritten(b, step) for step in b.steps),
     ),
     "inner-regions-save": (
-        "more calls of regions save something for backward than there are calls of outermost regions, of "
+        "more calls of regions save something for backward than there are calls of "
+        "outermost regions, of "
         "those that preserve the random state",
         lambda b: (
             sum(call.region.preserve_rng for call in b.saving)

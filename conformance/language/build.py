@@ -278,6 +278,8 @@ class CaseBuilder(Source):
         loss = self._usual_loss() if gradients.of is None else self._loss(gradients.of, "of")
         wrt = self._asking if gradients.wrt is None else tuple(gradients.wrt)
         self._refuse_others(wrt, "wrt")
+        if self._procedure.order > 1 and not wrt:
+            raise self.error("there is no gradient whose gradient could be taken", "procedure")
         for name, written in gradients.expect.items():
             path = ("gradients", "expect", name)
             message = f"the loss is not differentiated with respect to {name!r}"

@@ -99,6 +99,7 @@ CAPABILITIES: Mapping[str, str] = {
     "vmap": "a recomputed function is mapped over an axis",
     "wrong-option": "recompute checks the type of its options",
     "wrapped": "the recomputed callable has the original as `__wrapped__`",
+    "zero-size": "a tensor has no elements",
 }
 
 #: The capabilities for values of `between` that do not concern random generators.
@@ -137,6 +138,7 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "accumulated-gradients": lambda case: case.procedure.after == "backward",
     "inference": lambda case: case.procedure.after == "inference",
     "bfloat16": lambda case: any(array.dtype == "bfloat16" for array in case.arrays),
+    "zero-size": lambda case: any(0 in array.shape for array in case.arrays),
     "single-call": lambda case: any(map(_alone, (case.program, *(r.body for r in case.regions())))),
     "repeated-call": lambda case: any(isinstance(node, Again) for node in walk(case.program)),
 }
@@ -151,6 +153,7 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
     "vmap": lambda region, _: region.mapped,
     "autocast-inside": lambda region, _: bool(region.autocast),
     "merge-adjacent": lambda region, _: region.merge_adjacent,
+    "preserve-rng-off": lambda region, _: not region.preserve_rng,
     "contexts": lambda region, _: region.contexts,
     "unknown-option": lambda region, _: region.option == "unknown",
     "wrong-option": lambda region, _: region.option == "wrong",
@@ -252,8 +255,6 @@ def _by_statement(case: Case, owner: str, statement: Statement) -> Iterator[str]
         yield "generator" if own.library == "framework" else "numpy-generator"
     if owner and statement.op in RANDOM:
         yield "random"
-        if not next(r for r in case.regions() if r.name == owner).preserve_rng:
-            yield "preserve-rng-off"
 
 
 def _alone(nodes: Iterable[Node]) -> bool:

@@ -38,6 +38,8 @@ class Tensor:
 
     of: str
     asks: bool = False
+    #: That of a tensor that the program starts from.
+    dtype: str = field(default="", kw_only=True)
     floating: bool = True
     maker: Statement | None = None
     reads: list[tuple[int, Statement | Call]] = field(default_factory=list)
@@ -51,8 +53,8 @@ class Tensor:
 
 @dataclass(eq=False)
 class Step:
-    """A statement as it runs once: the tensors that it reads, by the operation's arguments, and those that
-    it makes. `call` is the innermost call of a region around it."""
+    """A statement as it runs once: the tensors that it reads, by the operation's arguments, and
+    those that it makes. `call` is the innermost call of a region around it."""
 
     statement: Statement
     call: Call | None
@@ -139,7 +141,6 @@ class Flow:
                 self._region(node, names, call)
 
     def _statement(self, node: Statement, names: dict[str, Tensor], call: Call | None) -> None:
-        operation = OPERATIONS[node.op]
         read = [names[name] for name in node.names() if name in names]
         for tensor in read:
             tensor.reads.append((self._moment, node))
@@ -157,6 +158,8 @@ class Flow:
             Tensor("computed", asks and floating, floating, node, moment=self._moment)
             for _ in node.targets
         )
+        if OPERATIONS[node.op].raises:  # if it does not raise, it returns its argument as it is
+            made = tuple(read[:1])
         names.update(zip(node.targets, made, strict=True))
         step.makes = made
         (self.items if call is None else call.items).append(step)
@@ -206,7 +209,7 @@ def _given(role: str, value: Array | Value | Generator) -> Tensor:
     """A value that the program starts from."""
     if not isinstance(value, Array):
         return Tensor("value", floating=False)
-    return Tensor(role, value.gradient, value.dtype.startswith(_REAL))
+    return Tensor(role, value.gradient, value.dtype.startswith(_REAL), dtype=value.dtype)
 
 
 def _by_argument(node: Statement, names: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, ...]]:

@@ -1,13 +1,13 @@
 """Gradients of a program whose regions are each one node of the graph, as the text of a case shows them.
 
 So are regions in frameworks that make recompute of a function with a gradient of its own: forward runs
-without a graph, and backward runs the region again, with a graph, and goes back through that by a backward
-pass of its own. Such a node is between the tensors that are arguments by themselves and those that are
-results by themselves, at the top level. Tensors in containers, and what the region reads by closure, are
-no part of it: the pass inside goes on into the graph that they come from.
+without a graph, and backward runs the region again, with a graph, and goes back through that by a
+backward pass of its own. Such a node is between the tensors that are arguments by themselves and
+those that are results by themselves, at the top level. Tensors in containers, and what the region
+reads by closure, are no part of it: the pass inside goes on into the graph that they come from.
 
-`Nodes` goes through the graph with such regions and with regions called directly, with numbers in place of
-derivatives. Where the numbers differ, gradients do.
+`Nodes` goes through the graph with such regions and with regions called directly, with numbers in
+place of derivatives. Where the numbers differ, gradients do.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class Run:
     entered: Counter[int] = field(default_factory=Counter)
     #: Whether a region returns what it captures, which then is another tensor.
     returns_captured: bool = False
-    #: By the moment of a call, the name of its region, and the moments of the calls around it and its own.
+    #: By the moment of a call, the name of its region, and the moments of the calls around it and
+    #: its own.
     calls: dict[int, str] = field(default_factory=dict)
     chains: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _chain: list[int] = field(default_factory=list)
@@ -197,7 +198,8 @@ class Run:
     # -- backward -------------------------------------------------------------------------------------
 
     def backward(self, loss: Loss, only: Collection[str], retain: bool = False) -> None:
-        """A backward pass from a loss, to some tensors only where these are given. Raises `NodeError`."""
+        """A backward pass from a loss, to some tensors only where these are given. Raises
+        `NodeError`."""
         tensor = self.names[loss.name]
         assert isinstance(tensor, _Tensor)
         if not tensor.asks:
@@ -211,8 +213,8 @@ class Run:
                 self.entered[moment] += len(passed.intersection(chain))
 
     def _pass(self, ends: Iterable[tuple[_Tensor, int]], retain: bool = False) -> set[int]:
-        """A backward pass through the nodes that the ends lead to, the latest first: the calls that these
-        are in."""
+        """A backward pass through the nodes that the ends lead to, the latest first: the calls
+        that these are in."""
         passed: set[int] = set()
         flowing: dict[_Node, list[int | None]] = {}
         leaves: dict[_Tensor, int] = {}
@@ -233,18 +235,18 @@ class Run:
             give(tensor, tensor.made, number)
         while flowing:
             node = max(flowing, key=lambda n: n.number)
-            numbers = flowing.pop(node)
+            given = flowing.pop(node)
             passed.update(node.chain)
             if node.freed and node.saves:
                 raise NodeError("freed")
             if node.call is not None:
-                back = self._again(node, [number or 0 for number in numbers])
+                back = self._again(node, [number or 0 for number in given])
             else:
-                back = [_through(node, numbers, place) for place in range(len(node.arguments))]
+                back = [_through(node, given, place) for place in range(len(node.arguments))]
             node.freed = node.freed or not retain
-            for tensor, made, number in zip(node.arguments, node.before, back, strict=True):
+            for tensor, made, part in zip(node.arguments, node.before, back, strict=True):
                 if tensor.asks or made is not None:
-                    give(tensor, made, number)
+                    give(tensor, made, part)
         for tensor, number in leaves.items():
             tensor.gradient = ((tensor.gradient or 0) + number) % _PRIME
             tensor.passes += 1

@@ -59,7 +59,8 @@ class Operation:
     result over, `within` a word of the region that it must stand in. `raises` is the error that it
     raises where its flag is true. `unlike` says that programs do something else in the rerun, and that
     implementations differ on it. Frameworks compute what is `exact` in float32 and float64 alone. Of a
-    `joint` operation, an element of the result depends on more than one of the argument.
+    `joint` operation, an element of the result depends on more than one of the argument. The result of
+    a `view` may share its memory with the argument.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Operation:
     unlike: str = ""
     exact: bool = False
     joint: bool = False
+    view: bool = False
 
     @cached_property
     def patterns(self) -> tuple[tuple[str, ...] | None, ...]:
@@ -93,6 +95,14 @@ class Operation:
     def broadcasts(self) -> bool:
         """Whether its arguments broadcast against each other."""
         return self.shape.startswith(_BROADCAST)
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether it takes one tensor and computes each element of the result from one of it, always in
+        the same way."""
+        apart = self.capability or self.random or self.joint or self.parts or self.within
+        alike = self.shape == "shape of x" and self.tensors == ("x",) and bool(self.needs)
+        return alike and not self.options and not apart and not self.unlike
 
     @property
     def takes_number(self) -> bool:
@@ -137,7 +147,7 @@ _TOGETHER = "(...) and (...) give (...)"
 _ADDED = "(n, ...) and (...) give (n, ...)"
 _ONE = "one number, ()"
 _UNLIKE = {"unlike": "The rerun computes something else than the forward pass."}
-_RAISES, _EXACT = {"raises": "ValueError"}, {"exact": True}
+_RAISES, _EXACT, _VIEW = {"raises": "ValueError"}, {"exact": True}, {"view": True}
 _CONVOLVED = (
     "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
     "with the odd zero at the end"
@@ -188,7 +198,9 @@ _ALL = (
     _op("negative", "x", "x:"),
     _op("matmul", "a b", "a: b, b: a", "(..., n, k) and (k, m) give (..., n, m)"),
     _op("solve", "a b", _SOLVED, "(n, n) and (n, k) give (n, k)", capability="solve", told=_EXACT),
-    _op("linear", "x w b", "x: w, w: x, b:", "(..., in), (out, in) and (out,) give (..., out)"),
+    _op(
+        "linear", "x w b", "x: w, w: x, b:", "(..., n, in), (out, in) and (out,) give (..., n, out)"
+    ),
     _op(
         "conv2d",
         "x w",
@@ -236,12 +248,13 @@ _ALL = (
     ),
     _op("sum", "x", "x:", _REDUCED, axis=_AXIS, keepdims=_OFF),
     _op("mean", "x", "x:", _REDUCED, axis=_AXIS, keepdims=_OFF),
-    _op("reshape", "x", "x:", "shape, with one -1 allowed", shape=_SHAPE),
+    _op("reshape", "x", "x:", "shape, with one -1 allowed", told=_VIEW, shape=_SHAPE),
     _op(
         "permute_dims",
         "x",
         "x:",
         "the axes of x in the new order",
+        told=_VIEW,
         axes=OptionSpec("ints", means="order"),
     ),
     _op("concat", "arrays...", "arrays:", "the lengths along axis added up", axis=_FIRST),
@@ -250,15 +263,16 @@ _ALL = (
         "x",
         "x:",
         _DIVIDED,
+        told=_VIEW,
         results=0,
         sections=OptionSpec("int", means="parts"),
         axis=_FIRST,
     ),
-    _op("astype", "x", "x:", dtype=OptionSpec("dtype")),
+    _op("astype", "x", "x:", told=_VIEW, dtype=OptionSpec("dtype")),
     _op("to_complex", "a b", "a:, b:", _TOGETHER, capability="complex", told=_EXACT),
-    _op("real", "x", "x:", capability="complex", told={"parts": "x"}),
-    _op("imag", "x", "x:", capability="complex", told={"parts": "x"}),
-    _op("stop_gradient", "x"),
+    _op("real", "x", "x:", capability="complex", told={"parts": "x", **_VIEW}),
+    _op("imag", "x", "x:", capability="complex", told={"parts": "x", **_VIEW}),
+    _op("stop_gradient", "x", told=_VIEW),
     _op("uniform", "", "", "shape", random=True, **_DRAWN, seed=_SEED),
     _op("uniform_from", "generator?", "", "shape", random=True, **_DRAWN),
     _op("numpy_uniform", "", "", "shape", random=True, capability="numpy-random", **_DRAWN),
@@ -278,7 +292,7 @@ _ALL = (
     _op("raise_in_rerun", "x flag?", "x: x", capability="unsteady", told=_UNLIKE),
     _op("accumulate_sin", "x total", "x: x", _ADDED, updates="total", capability="accumulate"),
     _op("add_in_place", "a b", "a:, b:", _TOGETHER, capability="in-place", told={"over": "a"}),
-    _op("raise_if", "x flag?", "x:", capability="raise", told=_RAISES),
+    _op("raise_if", "x flag?", "x:", capability="raise", told={**_RAISES, **_VIEW}),
     _op("is_unwrapped_by", "region?", "", "a bool", capability="wrapped"),
     _op("hides_variables_of", "region?", "", "a bool", capability="wrapped"),
     _op("asks_gradient", "x", "", "a bool", capability="gradient-flag"),

@@ -299,6 +299,12 @@ class ProgramBuilder(Source):
         if region.mapped and (kwargs or not all(isinstance(tree, Ref) for tree in takes)):
             message = "the arguments of a mapped region are tensors, each by its name"
             raise error(message, *path, "mapped")
+        rows = set(leaves(takes))
+        for node in nodes:
+            rows |= set(node_makes(node)) if rows.intersection(node_reads(node)) else set()
+        if region.mapped and not rows.issuperset(leaves(region.gives)):
+            message = "the results of a mapped region come from its arguments"
+            raise error(message, *path, "mapped")
         one = len(takes) == 1 and isinstance(takes[0], Ref) and isinstance(region.gives, Ref)
         if region.round and (kwargs or not one):
             message = "a region with `round` has one tensor as argument and one as result"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import prod
 
 from conformance.language import nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
@@ -16,6 +17,7 @@ from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
 from conformance.language.reach import STEPWISE, Reach, around, entries, needs_rerun, reach, steps
 from conformance.model.case import (
+    Again,
     Case,
     Literal,
     Ref,
@@ -24,8 +26,11 @@ from conformance.model.case import (
     Tree,
     Value,
     leaves,
+    walk,
 )
 
+#: Operations that make tensors of fewer elements than they read.
+_FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
 _LINEAR = frozenset(
     name
@@ -137,16 +142,18 @@ def _bypassed(place: Place, *, by_name: bool) -> bool:
     """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
     closure, and not as into one operation."""
     for call in place.calls:
+        if call.region.mapped:
+            continue
         through = entries(call)
         made = {tensor for step in steps(call.items) for tensor in step.makes}
         named = set(call.given[len(leaves(call.region.takes)) :])
-        for step in place.reach.needed.steps.intersection(steps(call.items)):
-            if any(
-                tensor in place.reach.asked and (tensor in named) == by_name
-                for tensor in step.differentiable()
-                if tensor not in made and tensor not in through
-            ):
-                return True
+        passed = place.reach.needed.steps.intersection(steps(call.items))
+        read = {tensor for step in passed for tensor in step.differentiable()}
+        read |= place.reach.needed.tensors.intersection(call.results)
+        if any(
+            (tensor in named) == by_name for tensor in read & place.reach.asked - made - through
+        ):
+            return True
     return False
 
 
@@ -168,11 +175,10 @@ def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> boo
     operation = OPERATIONS[step.statement.op]
     if drawn:
         return True
-    made = {"out": step.makes, **step.reads}
     every = tuple(tensor for read in step.reads.values() for tensor in read)
     return operation.name not in STEPWISE and any(
         all(
-            any(not changed.isdisjoint(made.get(word, every)) for word in words)
+            any(not changed.isdisjoint(step.reads.get(word, every)) for word in words)
             for words in operation.needs[name]
         )
         for name, read in step.reads.items()
@@ -180,13 +186,77 @@ def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> boo
     )
 
 
+def _in_dicts(call: Call) -> tuple[Tensor, ...]:
+    """The tensors that a call is given in dicts."""
+    trees = (*call.region.takes, *call.region.kwargs.values())
+    names = {name for tree in trees if _contains(tree, Mapping) for name in leaves(tree)}
+    own = [*leaves(call.region.takes), *leaves(call.region.kwargs)]
+    given = zip(own, call.given, strict=False)
+    return tuple(t for name, t in given if name in names and t.of != "value")
+
+
+def _result_read(place: Place) -> bool:
+    """Whether a gradient that is taken outside of regions depends on a result of the region."""
+    changed = set(place.results)
+    for step in steps(place.flow.items):
+        if any(not changed.isdisjoint(read) for read in step.reads.values()):
+            changed.update(step.makes)
+        taken = step.call is None and step in place.reach.needed.steps
+        if taken and _depends(place.reach, step, changed, False):
+            return True
+    return False
+
+
+def _kept(place: Place) -> Iterator[str]:
+    """The last operation of each call, regions inside it included, whose gradient reads a value."""
+    for call in place.calls:
+        asking = [s for s in steps(call.items) if s in place.reach.asking.steps]
+        keeping = [s.statement.op for s in asking if _saves(s)]
+        yield from keeping[-1:]
+
+
+def _saves(step: Step) -> bool:
+    """Whether a gradient of a step needs a value of the forward pass, however it is computed."""
+    needs = OPERATIONS[step.statement.op].needs
+    asking = (name for name, read in step.reads.items() if any(t.asks for t in read))
+    return any(all(needs[name]) for name in asking if name in needs)
+
+
+def _changed_after_read(call: Call) -> bool:
+    """Whether a call changes a tensor in place that a statement of it has read before."""
+    read = {tensor for step in steps(call.items) for r in step.reads.values() for tensor in r}
+    inside = [
+        (at, changed)
+        for tensor in read
+        for changed in tensor.changed
+        for at, _ in tensor.reads
+        if call.moment < at < changed <= call.end
+    ]
+    return bool(inside)
+
+
+def _takes(place: Place, kind: type) -> bool:
+    """Whether a region takes a value of this kind that is no tensor."""
+    values = (value for value in place.flow.case.inputs if isinstance(value, Value))
+    return any(isinstance(v.value, kind) and v.name in leaves(place.region.takes) for v in values)
+
+
 def _more_often(place: Place) -> int:
     """How many reruns of calls there are more where each region is one operation: 0 where gradients with
     respect to all tensors that require one need as many, or those that are asked for."""
-    reach = place.reach
-    of = (reach.opaque.calls, reach.asking.calls, reach.needed.calls)
-    opaque, asking, needed = (sum(c in r for p in place.calls for c in around(p)) for r in of)
+    every = (place.reach.opaque_passes, place.reach.asking_passes, place.reach.passes)
+    opaque, asking, needed = (
+        sum(c in one.calls for one in passes for call in place.calls for c in around(call))
+        for passes in every
+    )
     return 0 if opaque == needed else opaque - asking
+
+
+def _in_graph(place: Place) -> bool:
+    every = {tensor for call in place.calls for tensor in entries(call)}
+    if place.flow.case.procedure.kind == "part":
+        return not every.isdisjoint(place.reach.asked)
+    return any(tensor.asks for tensor in every)
 
 
 Shows = Callable[[Place], bool]
@@ -305,6 +375,12 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region returns a tensor as it is that it reads by closure",
         lambda p: any(t in c.captured for c in p.calls for t in c.results),
     ),
+    "returns-parameter": (
+        "a region returns a parameter as it is that it reads by closure",
+        lambda p: any(
+            t in c.captured and t.of == "parameter" and t.asks for c in p.calls for t in c.results
+        ),
+    ),
     "result-twice": (
         "a region returns one tensor as two results",
         lambda p: any(len(set(map(id, c.results))) < len(c.results) for c in p.calls),
@@ -369,6 +445,27 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region draws random numbers other than in regions inside it",
         lambda p: any(s.op in RANDOM for s in p.own()),
     ),
+    "keeps-what-its-own-gradient-reads": (
+        "a policy keeps the result of an operation whose gradient reads that result",
+        lambda p: any(
+            p.region.saves(step.statement)
+            and any(
+                "out" in way
+                for ways in OPERATIONS[step.statement.op].needs.values()
+                for way in ways
+            )
+            for c in p.calls
+            for step in p.reach.needed.steps.intersection(steps(c.items))
+        ),
+    ),
+    "saved-read-twice": (
+        "a function in a region has a gradient of its own, which reads what it has saved twice",
+        lambda p: any(s.options.get("reads", 1) != 1 for s in p.statements),
+    ),
+    "unseeded-draw": (
+        "a region draws random numbers without a seed of the operation's own",
+        lambda p: any(s.options.get("seed") is None for s in p.draws),
+    ),
     "draws-twice": ("a region draws random numbers twice", lambda p: len(p.draws) > 1),
     "draw-first": (
         "the first statement of a region draws random numbers",
@@ -422,16 +519,11 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
         ),
     ),
-    "list-argument": (
-        "a region takes a list of numbers",
-        lambda p: any(
-            isinstance(value, Value) and isinstance(value.value, tuple)
-            for value in p.flow.case.inputs
-            if value.name in leaves(p.region.takes)
-        ),
-    ),
+    "list-argument": ("a region takes a list of numbers", lambda p: _takes(p, tuple)),
+    "string-argument": ("a region takes a string", lambda p: _takes(p, str)),
     "gradient-by-closure": (
-        "a gradient passes through a tensor that a region reads by closure and that is no parameter, or a "
+        "a gradient passes through a tensor that a region reads by closure and that is "
+        "no parameter, or a "
         "parameter that a region around it is given as an argument",
         lambda p: _bypassed(p, by_name=False),
     ),
@@ -440,8 +532,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: _bypassed(p, by_name=True),
     ),
     "in-graph": (
-        "a positional argument of a region, or a parameter that it reads by closure, requires a gradient",
-        lambda p: any(t.asks for c in p.calls for t in entries(c)),
+        "a positional argument of a region, or a parameter that it reads by closure, "
+        "requires a gradient; of "
+        "those whose gradients are asked for, where the procedure is `part`",
+        _in_graph,
+    ),
+    "argument-also-captured": (
+        "a region reads a tensor by closure that it is given as an argument, too",
+        lambda p: any(t.asks and t in c.given for c in p.calls for t in c.captured),
     ),
     "reached": (
         "a gradient passes through a region",
@@ -458,13 +556,19 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: _more_often(p) > 0,
     ),
     "not-reached-as-operation": (
-        "a gradient passes through a region, but none reaches it as `reached-as-operation` says, or none "
+        "a gradient passes through a region, but none reaches it as "
+        "`reached-as-operation` says, or none "
         "reaches one around it",
         lambda p: _more_often(p) < 0,
     ),
     "needs-rerun": (
         "a gradient in a region needs a value that the region computes and that no policy keeps",
         lambda p: any(needs_rerun(p.reach, c) for c in p.calls),
+    ),
+    "needs-inner-value": (
+        "a gradient in a region needs a value that the region computes, does not return "
+        "and no policy keeps",
+        lambda p: any(needs_rerun(p.reach, c, inner=True) for c in p.calls),
     ),
     "gradient-reads-draw": (
         "a gradient in a region depends on random numbers that the region draws",
@@ -490,8 +594,41 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             for r in p.reach.passes
         ),
     ),
+    "dict-of-several": (
+        "a region takes a dict with two tensors or more",
+        lambda p: any(len(_in_dicts(c)) > 1 for c in p.calls),
+    ),
+    "gradient-in-dict": (
+        "a gradient passes through a tensor that a region takes in a dict",
+        lambda p: any(
+            t in p.reach.asked and t in s.differentiable() and s in p.reach.needed.steps
+            for c in p.calls
+            for t in _in_dicts(c)
+            for s in steps(c.items)
+        ),
+    ),
+    "gradient-reads-result": (
+        "a gradient outside of regions depends on a result of a region",
+        _result_read,
+    ),
+    "result-without-loss": (
+        "a result of a region could have a gradient, but no loss depends on it",
+        lambda p: any(t.asks and t not in p.reach.asking.tensors for t in p.results),
+    ),
+    "changed-after-read": (
+        "a region changes a tensor in place that one of its statements has read before",
+        lambda p: any(_changed_after_read(c) for c in p.calls),
+    ),
     **{word: (means, partial(_of_calls, shows)) for word, (means, shows) in OF_CALLS.items()},
 }
+
+
+def _returned(case: Case) -> Iterator[Tree]:
+    """What a program returns, and what regions have returned whose return value it returns."""
+    yield case.outputs
+    kept = leaves(case.outputs)
+    calls = (node for node in walk(case.program) if isinstance(node, Region | Again))
+    yield from (node.gives for node in calls if node.returned in kept)
 
 
 def _reading(tensor: Tensor) -> int:
@@ -536,9 +673,13 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a program draws random numbers outside of regions",
         lambda f: any(s.op in RANDOM for s in f.outside),
     ),
-    "zero-size": (
-        "a tensor has no elements",
-        lambda f: any(0 in array.shape for array in f.case.arrays),
+    "few-elements": (
+        "a tensor that the program starts from has fewer than eight elements, or a statement makes a "
+        "tensor of fewer elements than it reads",
+        lambda f: (
+            any(prod(array.shape) < 8 for array in f.case.arrays)
+            or any(s.op in _FEWER for _, s in f.case.statements())
+        ),
     ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
@@ -548,11 +689,26 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "kept-outputs": ("outputs are kept until the last repetition is over", lambda f: f.case.keeps),
     "expected-error": ("the program has to raise an error", lambda f: f.case.error is not None),
+    "constant-of-itself": (
+        "a statement takes the difference, the quotient or the maximum of a tensor and itself",
+        lambda f: any(
+            s.op in ("subtract", "divide", "maximum") and len(set(s.names())) < len(s.names())
+            for _, s in f.case.statements()
+        ),
+    ),
+    "may-raise": (
+        "the program may raise an error where it does so without recompute",
+        lambda f: f.case.as_plain,
+    ),
     "mean-loss": (
         "the loss is a mean",
         lambda f: f.case.loss is not None and f.case.loss.reduction == "mean",
     ),
     "growth": ("a case is a point of a law of growth", lambda f: f.case.law is not None),
+    "dict-output": (
+        "a program returns a dict",
+        lambda f: any(_contains(tree, Mapping) for tree in _returned(f.case)),
+    ),
     "part-of-gradients": (
         "only some of the gradients are asked for",
         lambda f: f.case.procedure.kind == "part",
@@ -574,15 +730,16 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
         "regions as `reached-as-operation` says",
         lambda f: any(
-            t in reach(f).opaque.tensors and t not in reach(f).needed.tensors
-            for t in reach(f).wanted
+            not reach(f).wanted.isdisjoint(opaque.tensors - needed.tensors)
+            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
         ),
     ),
     "none-as-operation": (
-        "a tensor has a gradient, but none where a gradient reaches regions as `reached-as-operation` says",
+        "a tensor has a gradient, but none where a gradient reaches regions as "
+        "`reached-as-operation` says",
         lambda f: any(
-            t in reach(f).needed.tensors and t not in reach(f).opaque.tensors
-            for t in reach(f).wanted
+            not reach(f).wanted.isdisjoint(needed.tensors - opaque.tensors)
+            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
         ),
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
@@ -593,9 +750,11 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
 #: Families of features: `op:dropout`, say; the word after the colon, and what it means.
 FAMILIES: Mapping[str, str] = {
     "op": "the operation is in the region, or in one inside it",
+    "through": "the operation is in the region, or in one inside it, and a gradient passes through it",
     "own": "the operation is in the region itself",
     "first": "the operation is the first of the region",
     "last": "the operation makes a result of the region",
+    "keeps-last": "of the region's operations, it is the last whose gradient reads a value of forward",
     "argument-from": "an argument of the region is the operation's result",
     "result-to": "the operation reads a result of the region",
     "saves": "the region's policy keeps it",
@@ -603,8 +762,9 @@ FAMILIES: Mapping[str, str] = {
     "procedure": "the procedure is this one",
     "between": "this happens between forward and backward",
     "outside": "the operation is in the program, outside of regions",
-    "last-saved": "the operation is the last of the region that saves something, and the region runs again",
-    "through": "a gradient flows through the operation, in the region",
+    "last-saved": "the operation is the last of the region that saves something, and the "
+    "region runs again",
+    "flows-through": "a gradient of all that require one flows through the operation, in the region",
     "changes": "a statement of the region does this when it is called again",
     "raises": "the program has to raise this error",
 }
@@ -614,11 +774,15 @@ def of_region(place: Place) -> Iterator[str]:
     """The features of a region."""
     yield from (word for word, (_, shows) in REGION.items() if shows(place))
     yield from (f"op:{s.op}" for s in place.statements)
+    inside = (step for call in place.calls for step in steps(call.items))
+    passed = place.reach.needed.steps.intersection(inside)
+    yield from (f"through:{step.statement.op}" for step in passed)
     yield from (f"own:{s.op}" for s in place.own())
     yield from (f"first:{s.op}" for s in place.statements[:1])
     for tensor in place.results:
         if isinstance(tensor.maker, Statement) and place.inside(tensor):
             yield f"last:{tensor.maker.op}"
+    yield from (f"keeps-last:{op}" for op in _kept(place))
     for tensor in place.given:
         if isinstance(tensor.maker, Statement):
             yield f"argument-from:{tensor.maker.op}"
@@ -628,7 +792,7 @@ def of_region(place: Place) -> Iterator[str]:
     last = (of.last(call) for call in place.calls if call in of.again)
     yield from (f"last-saved:{s.statement.op}" for s in last if isinstance(s, Step))
     inside = (step for call in place.calls for step in of.inside(call))
-    yield from (f"through:{step.statement.op}" for step in inside if step in of.steps)
+    yield from (f"flows-through:{step.statement.op}" for step in inside if step in of.steps)
     yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)
 
 

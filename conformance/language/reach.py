@@ -101,7 +101,12 @@ def read(call: Call) -> Iterator[Tensor]:
             yield from item.given
             yield from read(item)
         else:
-            yield from (tensor for tensors in item.reads.values() for tensor in tensors)
+            yield from (t for tensors in item.reads.values() for t in tensors if not _is(item, t))
+
+
+def _is(step: Step, tensor: Tensor) -> bool:
+    """Whether a step only casts a tensor to the dtype that it has."""
+    return step.statement.op == "astype" and step.statement.options["dtype"] == tensor.dtype
 
 
 def entries(call: Call) -> frozenset[Tensor]:
@@ -114,43 +119,43 @@ def entries(call: Call) -> frozenset[Tensor]:
 
 
 def through_regions(flow: Flow) -> tuple[Reached, ...]:
-    """What each backward pass reaches where each region is one operation: as soon as one of its results is
-    reached, all its `entries` are, and it runs again as a whole, with the gradients of all its results
-    with respect to all its entries. A map takes a region apart: a region that is mapped is none."""
+    """What each backward pass reaches where each region is one operation: as soon as one of its
+    results is reached, all its `entries` are, and it runs again as a whole, with the gradients of
+    all its results with respect to all its entries. A map takes a region apart: one that is mapped
+    does not run again."""
     given = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
     return tuple(_back(flow.items, given, {loss}) for loss in losses(flow))
 
 
-def _opened(items: Sequence[Step | Call]) -> Iterator[Step | Call]:
-    """The items, with those of mapped regions in their place."""
-    for item in items:
-        if isinstance(item, Call) and item.region.mapped:
-            yield from _opened(item.items)
-        else:
-            yield item
-
-
 def _back(items: Sequence[Step | Call], of: frozenset[Tensor], ends: set[Tensor]) -> Reached:
-    items = tuple(_opened(items))
     recorded = set(of)
-    for item in items:
+    for item in _opened(items):
         read = entries(item) if isinstance(item, Call) else item.differentiable()
         if not recorded.isdisjoint(read):
             made = item.results if isinstance(item, Call) else item.makes
             recorded.update(tensor for tensor in made if tensor.floating)
     found = Reached(ends & recorded)
-    for item in reversed(items):
+    for item in reversed(tuple(_opened(items))):
         if isinstance(item, Step):
             if not found.tensors.isdisjoint(item.makes):
                 found.tensors |= recorded.intersection(item.differentiable())
                 found.steps.add(item)
         elif not found.tensors.isdisjoint(item.results) and not recorded.isdisjoint(entries(item)):
             found.tensors |= recorded & entries(item)
-            found.calls.add(item)
-            inner = _back(item.items, entries(item), set(item.results))
-            found.steps |= inner.steps
-            found.calls |= inner.calls
+            if not item.region.mapped:
+                found.calls.add(item)
+                inner = _back(item.items, entries(item), set(item.results))
+                found.steps |= inner.steps
+                found.calls |= inner.calls
     return found
+
+
+def _opened(items: Sequence[Step | Call]) -> Iterator[Step | Call]:
+    """The items, and before each mapped region what is in it."""
+    for item in items:
+        if isinstance(item, Call) and item.region.mapped:
+            yield from _opened(item.items)
+        yield item
 
 
 class Reach:
@@ -174,13 +179,21 @@ class Reach:
         return Reached.of(self.passes)
 
     @cached_property
-    def asking(self) -> Reached:
+    def asking_passes(self) -> tuple[Reached, ...]:
         every = frozenset(tensor for tensor in self._flow.given.values() if tensor.asks)
-        return Reached.of(through_operations(self._flow, every))
+        return through_operations(self._flow, every)
+
+    @cached_property
+    def asking(self) -> Reached:
+        return Reached.of(self.asking_passes)
+
+    @cached_property
+    def opaque_passes(self) -> tuple[Reached, ...]:
+        return through_regions(self._flow)
 
     @cached_property
     def opaque(self) -> Reached:
-        return Reached.of(through_regions(self._flow))
+        return Reached.of(self.opaque_passes)
 
 
 @lru_cache(maxsize=4)
@@ -189,28 +202,32 @@ def reach(flow: Flow) -> Reach:
     return Reach(flow)
 
 
-def needs_rerun(reach: Reach, call: Call) -> bool:
-    """Whether a gradient in a call of a region needs a value that is made in it and that no policy keeps,
-    however it is computed."""
+def needs_rerun(reach: Reach, call: Call, *, inner: bool = False) -> bool:
+    """Whether a gradient in a call of a region needs a value that is made in it and that no policy
+    keeps, however it is computed; with `inner`, one that the call does not return."""
     made: set[Tensor] = set()
     for step in steps(call.items):
         kept = step.call is not None and step.call.region.saves(step.statement)
         if not kept:
-            made.update(step.makes)
+            made.update(t for t in step.makes if not (inner and t in call.results))
         elif step.statement.op in RANDOM:
             continue  # its mask is kept, too
-        if step in reach.needed.steps and _reads(reach, step, made):
+        if step in reach.needed.steps and _reads(reach, step, made, mask=not inner):
             return True
     return False
 
 
-def _reads(reach: Reach, step: Step, made: set[Tensor]) -> bool:
-    """Whether the gradients of a step read some of these tensors, or a mask, however they are computed."""
+def _reads(reach: Reach, step: Step, made: set[Tensor], *, mask: bool) -> bool:
+    """Whether the gradients of a step read some of these tensors, however they are computed; with
+    `mask`, or a value that is no tensor of the program."""
     at_hand = {"out": step.makes, **step.reads}
     needs = OPERATIONS[step.statement.op].needs
     return any(
         all(
-            any(word == "mask" or not made.isdisjoint(at_hand.get(word, ())) for word in words)
+            any(
+                (mask and word == "mask") or not made.isdisjoint(at_hand.get(word, ()))
+                for word in words
+            )
             for words in needs[name]
         )
         for name, read in step.reads.items()

@@ -211,6 +211,8 @@ class Interpreter:
         assert isinstance(shape, tuple)
         (region, label), waiting = step.key, samples.get(step.key, [])
         place = f"{label!r} of region {region!r}" if region else repr(label)
+        if 0 in shape:
+            return None
         if not waiting:
             raise ValueError(f"no draw is left for statement {place}")
         sample = waiting.pop(0)

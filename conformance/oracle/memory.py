@@ -20,7 +20,7 @@ _Kept = dict[int | Step | tuple[Step, str], int]
 #: Operations whose result may be the same memory as their argument.
 VIEWS = frozenset({"reshape", "permute_dims", "split", "stop_gradient", "raise_if", "astype"})
 #: Operations whose gradient is a product with a factor that they can already compute in forward.
-_FACTORS = frozenset({"sin", "cos", "tanh"})
+_FACTORS = frozenset({"sin", "cos", "tanh", "sigmoid", "softmax", "sqrt", "square"})
 #: Operations whose mask holds the place of a maximum for each element of the result.
 _INDICES = frozenset({"max", "max_pool2d"})
 
@@ -62,7 +62,7 @@ def expected_memory(
         plain=(min(plain), max(plain)),
         recomputed=(min(recomputed), max(recomputed)),
         drop=max(0, min(drops)),
-        unit=max(sizes, default=0),
+        unit=max((1, *sizes)),
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
         states=sum(_random_states(call, discipline == "minimal") for call in dataflow.calls),
     )
@@ -150,10 +150,12 @@ class _Way:
         `rrelu` its slopes, as large as the result; `loop_sin` the results of all iterations but one.
         """
         op, out = step.statement.op, self.dataflow.tensors[step.results[0]]
+        if not out.size:
+            return 0
         if op in ("batch_norm", "layer_norm"):
             gamma = self.dataflow.tensors[step.arguments["gamma"][0]]
-            means = gamma.size if op == "batch_norm" else out.size // gamma.size
-            return 2 * means * (4 if self.wide else out.nbytes // out.size)
+            means = gamma.size if op == "batch_norm" else out.size // max(1, gamma.size)
+            return 2 * means * (4 if self.wide else out.nbytes // max(1, out.size))
         if op == "rrelu":
             return out.nbytes
         if op == "loop_sin":

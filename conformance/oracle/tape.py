@@ -1020,8 +1020,10 @@ def solve(a: Tensor, b: Tensor) -> Tensor:
 
 @_operation
 def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    """`x @ w.T + b`, w of shape (out, in)."""
+    """`x @ w.T + b`, w of shape (out, in), x with two axes or more."""
     shape = x.shape
+    if len(shape) < 2:
+        raise ValueError(f"a vector of shape {shape} has no rows")
 
     def flat(t: Tensor) -> Tensor:
         return reshape(t, (math.prod(t.shape[:-1]), t.shape[-1]))

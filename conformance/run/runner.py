@@ -99,6 +99,9 @@ def verdicts_on(
     if refusal is not None:
         return (refusal,)
     error = observation.plain.error
+    if error is not None and any(text in error.message for text in variant.missing):
+        why = f"a kernel, without recompute too: {error.type}: {error.message}"
+        return (_unoffered(variant, Unoffered("lacks", why), f"{error.type} in {error.phase}"),)
     if error is not None and case.error is None and not case.as_plain:
         message = f"the plain program raised {error.type}: {error.message}"
         expected = "no error: nothing is recomputed in the plain program"

@@ -27,7 +27,7 @@ from tests.faulty.faults import (
 )
 from tests.faulty.faults import run as run_on
 
-#: How a check catches: what a MUST that does not hold can end as; a warning where a part of it is a SHOULD.
+#: How a check catches: what a MUST that does not hold can end as. Parts of it may be a SHOULD.
 CATCHES = (Status.FAIL, Status.WARN, Status.CRASHED, Status.TIMEOUT)
 #: Cases in which nothing is to be recomputed, so that doing nothing is right. Each with its reason.
 NOTHING_TO_RECOMPUTE = {

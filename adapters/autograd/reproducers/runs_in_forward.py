@@ -1,4 +1,5 @@
-"""A checkpointed function runs again in forward, once for each argument, and what it computes is kept."""
+"""A checkpointed function runs again in forward, once for each argument, and what it computes is
+kept."""
 
 import weakref
 

@@ -1,4 +1,4 @@
-"""In graph mode, an operation in place is not recomputed, nor is what follows it."""
+"""In graph mode, neither an operation in place nor what computes its argument is recomputed."""
 
 import os
 import re
@@ -37,7 +37,8 @@ def run_again(cell, *inputs):
 class InPlace(nn.Cell):
     def construct(self, x):
         h = x * x
-        return ops.exp(ops.sin(h.add_(0.5)))
+        return ops.sin(h) + ops.exp(h.add_(0.5))
 
 
-assert not run_again(Recomputed(InPlace()), ops.ones((2, 4)))
+again = run_again(Recomputed(InPlace()), ops.ones((2, 4)))
+assert not any("Mul" in name for name in again)

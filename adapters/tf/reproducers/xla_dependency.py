@@ -1,4 +1,5 @@
-"""Compiled by XLA, a function is not recomputed if it has no arguments, or its first output no gradient."""
+"""Compiled by XLA, a function is not recomputed if it has no arguments, or its first output no
+gradient."""
 
 import tensorflow as tf
 

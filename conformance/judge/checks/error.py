@@ -1,8 +1,9 @@
 """The program runs to its end; or it raises the promised error, lives on, and works afterwards.
 
 Where the case says `error: {as: plain}`, recompute may refuse what the plain program refuses: if that
-raises, the recomputed program may raise too, and if it runs, the reference alone says what it should
-compute.
+raises, the recomputed program may raise the same error, and if it runs, the reference alone says what it
+should compute. The same error is one of its type, or one that names it in its message. An error that
+Python raises for a wrong program, such as `NameError`, refuses nothing: the program is `broken`.
 
 Also the place where a run that did not finish is judged: a crash, a time-out, an error that nobody
 promised.
@@ -15,6 +16,9 @@ from msgspec.structs import replace
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.model.facts import Raised
 from conformance.model.verdict import Status, Verdict
+
+#: What Python raises where the program itself is wrong.
+_WRONG_PROGRAM = frozenset({"NameError", "AttributeError", "ImportError", "SyntaxError"})
 
 
 def _judge(evidence: Evidence) -> tuple[Verdict, ...]:
@@ -33,11 +37,19 @@ def _raised(evidence: Evidence) -> Verdict:
     """What was raised, and whether it was promised."""
     promised, raised, plain = evidence.case.error, evidence.recomputed.error, evidence.plain.error
     if evidence.case.as_plain and plain is not None:
-        message = f"ran to its end, where the plain program raised {plain.type}"
-        if raised is not None:
-            message = f"raised {raised.type} in {raised.phase}, and the plain program raised "
-            message += f"{plain.type} in {plain.phase}"
-        return CHECK.verdict(Status.PASS, message)
+        if not _WRONG_PROGRAM.isdisjoint(plain.bases):
+            message = f"the plain program raised {plain.type}: {plain.message}"
+            return CHECK.verdict(Status.BROKEN, message)
+        if raised is None:
+            message = f"ran to its end, where the plain program raised {plain.type}"
+            return CHECK.verdict(Status.PASS, message)
+        message = f"raised {raised.type} in {raised.phase}, and the plain program raised "
+        message += f"{plain.type} in {plain.phase}"
+        if plain.type in raised.bases or plain.type in raised.message:
+            return CHECK.verdict(Status.PASS, message)
+        fact = Raised(raised.type, raised.phase, plain.type)
+        sides = (plain.type, raised.type)
+        return CHECK.verdict(Status.FAIL, f"{message}: {raised.message}", *sides, facts=(fact,))
     if promised is None and raised is None:
         return CHECK.verdict(Status.PASS, "ran to its end")
     if promised is not None and raised is not None and promised.type in raised.bases:

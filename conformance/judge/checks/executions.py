@@ -37,10 +37,14 @@ def _judge(evidence: Evidence) -> Verdict:
         return CHECK.verdict(Status.BROKEN, message)
     # Statements are judged where the observer counted them in either run.
     counted = {(region, statement) for region, statement, _ in [*observed, *control] if statement}
+    known = {(region, statement) for region, statement, _ in evidence.expected.executions}
+    judged = counted | {(region, "") for region, _ in known if region}
+    if evidence.variant.model.discipline == "minimal":  # regions are counted by their statements
+        judged -= {(region, "") for region, statement in known - counted if statement}
     wrong = tuple(
         Count(*key, observed[key], allowed.counts, allowed.reason)
         for key, allowed in evidence.expected.executions.items()
-        if observed[key] not in allowed and ((key[0] and not key[1]) or key[:2] in counted)
+        if observed[key] not in allowed and key[:2] in judged
     )
     if wrong:
         return _inert(evidence, observed, control) or _wrong_counts(wrong)

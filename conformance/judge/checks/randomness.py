@@ -4,8 +4,8 @@ The first is a must: another mask in the rerun gives a wrong gradient and no err
 be observed, gradients are compared: under one seed the outputs of plain and recomputed are equal, and
 gradients that differ come from other draws. What the program draws after a rerun is a must as well: the
 masks of the next step must not depend on whether this step was recomputed. Where the generator stands at
-the end is a should, after a run and after an error that the case promises. Where the case says that the random state need not be preserved, what happened is
-reported and never failed.
+the end is a should, after an error that the case promises too. Where the case says that the random state
+need not be preserved, what happened is reported and never failed.
 
 A case may state the sum of a gradient's elements as a multiple of the loss that holds whatever is drawn.
 That is checked first: it needs no seed and no observed draw, and holds for one step and over many.

@@ -7,7 +7,8 @@ left after a step either: a program that frees each step's activations one step 
 case may have the outputs of all runs kept: then both programs grow by these. Live tensors are whole
 numbers, so that a single one shows; bytes may differ by up to half an activation. Where every run is to
 end in an error, garbage is collected after each, since an exception and the frames that it came through
-refer to each other.
+refer to each other. A module that a program makes in its forward pass lives for one run: what hangs on
+it alone is freed with it, and is not seen.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
     more = f" and {states.nbytes} B of random state" if states.nbytes else ""
     seen = f"plain {plain} B, recomputed {recomputed} B{more}"
     facts: tuple[Fact, ...] = (measured, states) if states.copies else (measured,)
-    unit, wrong = measured.unit, []
+    unit, wrong = measured.unit or 1, []  # a case may have no elements at all
     if judged and too_much(measured):
         kept, most = _amount(recomputed, measured.most, unit)
         wrong.append(f"{kept} are kept, but at most {most} should be")

@@ -1,0 +1,242 @@
+"""One region of a generated program: what it takes, does and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from conformance.fuzz.scope import Scope
+from conformance.fuzz.words import Word
+
+Raw = Any
+if TYPE_CHECKING:
+    from conformance.fuzz.nodes import Nodes
+
+#: What a region takes and gives that is no tensor.
+_VALUES, _LITERALS = (2.0, 3, True, None, "mode", [1, 2]), (None, 7, 0.5, True)
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A region that can be called again: its arguments and results as trees, with values for them."""
+
+    name: str
+    takes: Raw
+    kwargs: Mapping[str, Raw]
+    gives: Raw
+    values: Mapping[str, Any]
+
+
+@dataclass
+class Region:
+    """Makes a region among the nodes of `scope`. One that is only `defined` has names of its own."""
+
+    nodes: Nodes
+    scope: Scope
+    defined: bool = False
+    used: list[Word] = field(default_factory=list)
+    words: dict[str, Any] = field(default_factory=dict)
+    inner: Scope = field(default_factory=lambda: Scope({}))
+    #: Names of tensors of the case that it gives, with their values.
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def node(self) -> dict[str, Any]:
+        """The region as it is written."""
+        nodes, scope, chance = self.nodes, self.scope, self.nodes.choices.chance
+        self._choose_words()
+        single = self.words.get("granularity") == "operation" or not nodes.has("several-operations")
+        takes = self._taken(single)
+        self.inner = inner = self.inside(takes)
+        named = self._named(takes)
+        body = nodes.within(inner)
+        if not single and chance(12):
+            body += nodes.change(inner, set(takes))
+        body += nodes.body(inner, 4) if not single else [] if body else nodes.statement(inner)
+        gives = self._gives(takes, single)
+        tree = takes if self._flat else self._tree(takes, "nested-inputs")
+        name = nodes.name()
+        node: dict[str, Any] = {"define" if self.defined else "recompute": name, "takes": tree}
+        node |= {"kwargs": named} if named else {}
+        node |= {"gives": gives, "body": body, **self.words}
+        if nodes.has("policy") and chance(25):
+            node |= {"save": saved} if (saved := self._saved(body)) else {}
+        changed = [n for n in takes if n not in inner.values]
+        if not changed:
+            scope.regions[name] = Callee(name, tree, named, gives, inner.values)
+        for name in changed:
+            scope.values.pop(name, None)
+        self._leave(takes)
+        nodes.used += self.used
+        return node
+
+    @property
+    def _flat(self) -> bool:
+        """Whether it takes and gives tensors by their names alone."""
+        return bool(self.words.get("round") or self.words.get("mapped"))
+
+    def _choose_words(self) -> None:
+        nodes = self.nodes
+        chosen: list[Word] = []
+        while nodes.wanted and nodes.choices.chance(70):
+            chosen.append(nodes.wanted.pop(0))
+        if not any(word.raises for word in chosen):
+            chosen += [w for w in nodes.words if not w.raises and nodes.choices.chance(3)]
+        self.used = [w for w in chosen if not (self.defined and w.key in ("round", "mapped"))]
+        self.words = nodes.granularity() | {word.key: word.value for word in self.used}
+        if self.words.get("granularity") == "function":
+            del self.words["granularity"]
+
+    def _taken(self, single: bool) -> list[str]:
+        """The names of what it takes by position."""
+        nodes, scope, choices = self.nodes, self.scope, self.nodes.choices
+        tensors = scope.tensors() or [nodes.statements.leaf(scope)]
+        if self._flat:
+            fitting = [n for n in tensors if scope.tensor(n).shape or not self.words.get("mapped")]
+            return fitting[:1] or [nodes.statements.leaf(scope)]
+        unread = [n for n in tensors if n not in scope.read]
+        if unread and choices.chance(80):
+            tensors = [*unread, *tensors[: max(0, 3 - len(unread))]]
+        may_be_none = nodes.has("no-tensor-gradient")
+        least = 0 if may_be_none and choices.chance(10) else 1
+        taken = choices.some(list(dict.fromkeys(tensors)), least, 1 if single else 3)
+        if not may_be_none and not any(scope.tensor(n).node for n in taken):
+            asking = [n for n in tensors if scope.tensor(n).node]
+            taken = [*(asking[:1] or [nodes.statements.leaf(scope)]), *taken]
+        if not single and choices.chance(3):
+            taken.append(nodes.statements.leaf(scope, integers=True))
+        if nodes.has("non-tensor-inputs") and choices.chance(10):
+            known = [
+                n
+                for n, v in scope.values.items()
+                if "value" in nodes.declared.sections["inputs"].get(n, {})
+            ]
+            if not known or choices.chance(50):
+                known = [nodes.declared.value(choices.one(_VALUES))]
+                scope.values[known[0]] = nodes.declared.values[known[0]]
+            taken.append(choices.one(known))
+        return list(dict.fromkeys(taken))
+
+    def inside(self, takes: Sequence[str]) -> Scope:
+        """What its body can read."""
+        nodes, scope = self.nodes, self.scope
+        known = {} if self.words.get("mapped") else scope.values
+        if not nodes.has("captured-intermediate") or nodes.choices.chance(30):
+            known = {n: v for n, v in known.items() if n in nodes.declared.values}
+        if not nodes.has("captured-parameter"):
+            parameters = nodes.declared.sections["parameters"]
+            known = {n: v for n, v in known.items() if n not in parameters}
+        values = {**known, **{n: scope.values[n] for n in takes}}
+        fresh = {n for n in takes if n in scope.fresh - scope.read} if not self.defined else set()
+        read = set(values) - set(takes)
+        regions, depth = dict(scope.regions), scope.depth + 1
+        return Scope(values, regions, self.words, depth, read=read, fresh=fresh)
+
+    def _named(self, takes: list[str]) -> dict[str, Raw]:
+        """What it takes by name; taken away from what it takes by position."""
+        nodes, signature = self.nodes, self.words.get("signature")
+        if not nodes.has("kwargs") or self._flat:
+            return {}
+        needed = signature in ("keyword-only", "undeclared")
+        if not needed and not nodes.choices.chance(8):
+            return {}
+        if len(takes) > 1:
+            name = takes.pop()
+        else:
+            others = [n for n in self.inner.tensors() if n not in takes]
+            name = others[0] if others else nodes.statements.leaf(self.scope)
+        if signature == "undeclared":  # the body reads nothing of it
+            self.inner.values.pop(name, None)
+        return {f"k{name}": name}
+
+    def _gives(self, takes: Sequence[str], single: bool) -> Raw:
+        """What it gives. Where it is called on the spot, names are its caller's, too."""
+        choices, inner, scope = self.nodes.choices, self.inner, self.scope
+        made = inner.made[::-1]
+        made = [n for n in made if n in inner.values]
+        made = [n for n in made if n not in inner.read] + [n for n in made if n in inner.read]
+        chosen = made[:1]
+        if not (single or self._flat or choices.chance(55)):
+            chosen += choices.some(made[1:], 0, 2)
+            back = [n for n in takes if n in scope.made and n not in scope.read]
+            if self.defined:
+                back = [*chosen, *inner.tensors("")]
+            if back and choices.chance(70 if self.defined else 15):
+                chosen.append(choices.one(back))
+        self.values = {n: inner.values[n] for n in chosen if n in inner.values}
+        if len(chosen) == 1 and (single or self._flat or not choices.chance(12)):
+            return chosen[0]
+        parts: list[Raw] = chosen if self.defined else list(dict.fromkeys(chosen))
+        if self.nodes.has("non-tensor-outputs") and choices.chance(15):
+            parts.insert(choices.up_to(len(parts)), choices.one(_LITERALS))
+        return self._tree(parts, "nested-outputs")
+
+    def _tree(self, parts: Sequence[Raw], feature: str) -> Raw:
+        """A list of these, perhaps with containers in it."""
+        choices = self.nodes.choices
+        if not self.nodes.has(feature) or not choices.chance(20) or not parts:
+            return list(parts)
+        cut = choices.up_to(len(parts) - 1)
+        inside: Raw = list(parts[cut:])
+        if choices.chance(50):
+            inside = {f"k{i}": part for i, part in enumerate(inside)}
+        return inside if not cut and choices.chance(50) else [*parts[:cut], inside]
+
+    def _saved(self, body: Sequence[Raw]) -> list[str]:
+        """A policy: names that the body makes, or operations."""
+        texts = [text for text in body if isinstance(text, str)]
+        targets = [name for text in texts for name in text.partition(" = ")[0].split(", ")]
+        operations = [text.partition(" = ")[2].partition("(")[0] for text in texts]
+        return self.nodes.choices.some(list(dict.fromkeys([*operations, *targets])), 1, 2)
+
+    def _leave(self, takes: Sequence[str]) -> None:
+        """Note, outside of the region, what it has read and made."""
+        inner, scope = self.inner, self.scope
+        self.nodes.leave(scope, inner)
+        scope.read |= {n for n in inner.read if n not in takes}
+        new = inner.fresh.issuperset(self.values)
+        # A program may write over an argument afterwards: no result of the region is a part of it.
+        after = {n for n in takes if new and n in scope.fresh}
+        scope.read |= {n for n in takes if n not in after}
+        scope.taken |= after
+        if not self.defined:
+            scope.values.update(self.values)
+            scope.made += [n for n in self.values if n not in scope.made]
+            scope.fresh |= inner.fresh & set(self.values)
+
+
+def leaves(tree: Raw) -> list[str]:
+    """The names in a tree."""
+    if isinstance(tree, Mapping):
+        tree = list(tree.values())
+    if isinstance(tree, list | tuple):
+        return [name for part in tree for name in leaves(part)]
+    return [tree] if isinstance(tree, str) else []
+
+
+def renamed(tree: Raw, names: Mapping[str, str]) -> Raw:
+    """A tree with other names."""
+    if isinstance(tree, Mapping):
+        return {key: renamed(part, names) for key, part in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [renamed(part, names) for part in tree]
+    return names.get(tree, tree) if isinstance(tree, str) else tree
+
+
+def with_new_names(tree: Raw, values: Mapping[str, Any], name: Any) -> tuple[Raw, dict[str, Any]]:
+    """A tree in which every name is a new one, and the values of these."""
+    made: dict[str, Any] = {}
+
+    def again(part: Raw) -> Raw:
+        if isinstance(part, Mapping):
+            return {key: again(inner) for key, inner in part.items()}
+        if isinstance(part, list | tuple):
+            return [again(inner) for inner in part]
+        if not isinstance(part, str):
+            return part
+        new = name()
+        if part in values:
+            made[new] = values[part]
+        return new
+
+    return again(tree), made
