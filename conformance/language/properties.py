@@ -709,10 +709,6 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a program returns a dict",
         lambda f: any(_contains(tree, Mapping) for tree in _returned(f.case)),
     ),
-    "part-of-gradients": (
-        "only some of the gradients are asked for",
-        lambda f: f.case.procedure.kind == "part",
-    ),
     "draws-in-several-regions": (
         "random numbers are drawn in two regions, one beside the other",
         lambda f: (
