@@ -405,6 +405,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "all tensors that a region returns are inside nested tuples or dicts",
         lambda p: not _top(p.region.gives),
     ),
+    "no-tensor-result": (
+        "a region returns no tensor, but numbers, strings, bools or None",
+        lambda p: not any(t.floating or t.of != "computed" for t in p.results),
+    ),
     "dict-result": (
         "a region returns a dict",
         lambda p: _contains(p.region.gives, Mapping),

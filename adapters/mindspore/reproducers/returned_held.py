@@ -1,0 +1,33 @@
+"""With `use_reentrant=True`, a cell that returns a tensor that it holds loses gradients, or raises."""
+
+import mindspore as ms
+from mindspore import Parameter, nn, ops
+
+
+class Held(nn.Cell):
+    def __init__(self, held):
+        super().__init__()
+        self.held = held
+
+    def construct(self, x):
+        return self.held
+
+
+ms.set_context(mode=ms.PYNATIVE_MODE)
+w = Parameter(ops.ones(4))
+
+
+def product(x):
+    y = ms.recompute(Held(x), ops.cos(w), use_reentrant=True)
+    return y * w
+
+
+of_w = ms.grad(product, 0, [w])(ops.ones(4))[1][0]
+assert not of_w.asnumpy().any()  # x, without recompute
+
+try:
+    ms.grad(lambda x: ms.recompute(Held(w), x, use_reentrant=True) * x, 0, [w])(ops.ones(4))
+except RuntimeError as error:
+    assert "is null" in str(error)
+else:
+    raise AssertionError("no error is raised")
