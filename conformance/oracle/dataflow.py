@@ -251,6 +251,8 @@ class Assumption:
     merged_to_end: bool
     through: bool = False
     mask_kept: bool = True
+    #: The tensors that gradients are taken with respect to, by name.
+    wanted: frozenset[str] = frozenset()
     _residuals: dict[Step, frozenset[str]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -315,7 +317,8 @@ def assumptions(
             itertools.product(*ways.values()), masks, (True, False) if merged else (False,)
         ):
             chosen = dict(zip(ways, indices, strict=True))
-            made = Assumption(dataflow, chosen, declared, active, differentiated, alone, to_end)
+            words = (active, differentiated, alone, to_end)
+            made = Assumption(dataflow, chosen, declared, *words, wanted=wanted)
             yield made
             if "cheap" in made.regions:
                 yield replace(made, through=True)

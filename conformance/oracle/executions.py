@@ -347,7 +347,7 @@ class Executions:
         ):
             counted = rule(assumed)
             if kind == "per_output":
-                active, ends = self.dataflow.active(self.case.wrt), (self.dataflow.second_loss,)
+                active, ends = self.dataflow.active(assumed.wanted), (self.dataflow.second_loss,)
                 taken = self.dataflow.differentiated(active, ends)
                 counted = counted + rule(replace(assumed, differentiated=taken))
                 if self.least:  # one backward program may serve all outputs
