@@ -35,20 +35,20 @@ def run(conformance) -> Command:
 
 @pytest.mark.parametrize(
     "command",
-    ["run", "report", "compare", "list", "show", "emit", "known", "export", "schema"],
+    ["run", "report", "compare", "list", "show", "emit", "known", "fuzz", "export", "schema"],
 )
 def test_every_command_has_help_with_examples(conformance, command):
     done = conformance(command, "--help")
     assert done.returncode == 0
     assert "Example" in done.stdout
     assert f"  conformance {command}" in done.stdout
-    if command in ("run", "compare", "report", "export"):
+    if command in ("run", "compare", "report", "fuzz", "export"):
         assert "  3  an adapter cannot run" in done.stdout
 
 
 def test_there_are_no_other_commands():
     named = {c.name or c.callback.__name__ for c in app.app.registered_commands}
-    assert len(named) == 9
+    assert len(named) == 10
     assert not named & set(app.REMOVED)
 
 

@@ -195,7 +195,7 @@ class Procedures(Run):
         if not (self.plan.sources or self.plan.weights):
             raise NotOfferedError(self.variant.id, "gradients of nothing")
         self.write_loss_function()
-        if self.plan.weights:
+        if self.plan.weights:  # an optimizer of nothing raises
             code(f"optimizer = nn.SGD(weights, learning_rate={procedure.learning_rate})")
         self._write_gradient_function("forward_fn")
         code("losses = []")
@@ -215,6 +215,8 @@ class Procedures(Run):
     def _write_orders(self) -> None:
         """The sum of all gradients is computed by a function, and differentiated as one; the third
         order does so with that function."""
+        if not self.plan.graph and self.case.uses(frozenset({"softmax"})):
+            raise NotOfferedError(self.variant.id, "second-order gradients of softmax")
         code, wrt = self.code, self.case.wrt
         places = self._gradient_places()
         gradients = [places[name] for name in wrt]

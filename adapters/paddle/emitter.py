@@ -141,6 +141,11 @@ WORDS = Words(
             for name in {names}:
                 values[name].scale_(0.5)
         """,
+    orders={
+        **dict.fromkeys(("gelu", "max", "cumulative_sum", "softmax", "dropout", "layer_norm"), 1),
+        **dict.fromkeys(("embedding", "max_pool2d", "rrelu", "solve"), 1),
+        **dict.fromkeys(("divide", "relu", "square", "sqrt", "avg_pool2d"), 2),
+    },
     halving_one="""
         with paddle.no_grad():
             values["{name}"].scale_(0.5)
@@ -229,6 +234,7 @@ class PaddleRun(Accumulating):
 
     def write_functional(self) -> None:
         """The gradients by `vjp` of a function, inside which the forward pass is run."""
+        self.refuse_orders(2)  # vjp keeps the graph of the gradients
         code = self.code
         code(f"names = {listed(self.case.wrt)}")
         code("seen = []")

@@ -1,131 +1,169 @@
-"""`conformance fuzz`: generated programs on an adapter, judged like cases."""
+"""`conformance fuzz`: generated programs on an adapter, judged as cases are."""
 
 from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from conformance.cli.options import (
-    AdapterName,
-    AdaptersFolder,
-    CasesFolder,
-    ImplementationAlways,
-    ImplementationName,
-    ImplementationOptions,
-    ReportsFolder,
-)
+from conformance.cli import options
+from conformance.drivers.adapter import Variant
 from conformance.drivers.implementation import describe
 from conformance.exits import Exit
-from conformance.fuzz.campaign import Campaign
-from conformance.fuzz.found import write
+from conformance.fuzz.campaign import Campaign, Found, Tally
+from conformance.fuzz.found import file_of, write
 from conformance.paths import Paths, find_paths
 from conformance.run.interrupts import Interrupts, Stopped
 from conformance.run.runner import Runner
-from conformance.run.selection import select
+from conformance.run.selection import Chosen, select
+from conformance.words import counted
 
+_EXAMPLES = 1000
 #: How many causes of known deviations are named.
 _CAUSES = 5
+_OUTCOMES = ("right", "known", "refused", "unexpected")
 
 
 def fuzz(
-    adapter: AdapterName,
+    adapter: options.AdapterName,
     variant: Annotated[
-        list[str], typer.Option(help="A variant; repeatable [default: the adapter's first]")
-    ] = [],  # noqa: B006 (typer makes a new list)
-    examples: Annotated[int, typer.Option(min=1, help="Programs for each variant.")] = 1000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same programs.")] = 0,
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop after so long.", show_default=False)
+        list[str], typer.Option(help="A variant; repeatable. Left out: the adapter's first.")
+    ] = [],  # noqa: B006 (typer copies it)
+    examples: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            show_default=False,
+            help=f"Programs for each variant [default: {_EXAMPLES}, or what --minutes allows]",
+        ),
     ] = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds for a program.")] = 20.0,
-    implementation: ImplementationName = None,
-    option: ImplementationOptions = [],  # noqa: B006
-    always: ImplementationAlways = [],  # noqa: B006
-    cases: CasesFolder = None,
-    adapters_folder: AdaptersFolder = None,
-    reports: ReportsFolder = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Judge no longer than this.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same programs.")] = 0,
+    time_limit: Annotated[float, typer.Option(help="Seconds for one program.")] = 20.0,
+    implementation: options.ImplementationName = None,
+    option: options.ImplementationOptions = [],  # noqa: B006
+    always: options.ImplementationAlways = [],  # noqa: B006
+    cases: options.CasesFolder = None,
+    adapters_folder: options.AdaptersFolder = None,
+    reports: options.ReportsFolder = None,
 ) -> None:
-    """Judge generated programs, and keep the smallest one for each unexpected kind of verdict.
+    """Judge generated programs: random cases, made of all that the language has and a variant offers.
 
-    Each program is a random case of the language, and goes the way that a case goes. What is
-    found lies in the cases' folder, below `found`. Known deviations are counted.
+    Unexpected verdicts are grouped by variant, check and cause. The smallest program that shows a
+    group is written to the cases' folder, below found/, as a case and as the program that ran.
+    Known deviations are counted.
+
+    \b
+    Examples:
+      conformance fuzz --adapter torch
+      conformance fuzz --adapter jax --variant jit --examples 200 --seed 7
+      conformance fuzz --adapter tf --minutes 30
+      conformance fuzz --adapter torch --implementation my_package.memory:checkpoint
     """
     paths = find_paths(cases, adapters_folder, reports)
     described = describe(implementation, option, always) if implementation else None
     limits = {"time_limit": time_limit}
     (chosen,) = select([adapter], variant, paths, described, limits=limits).chosen
-    variants = chosen.variants if variant else chosen.variants[:1]
-    console = Console(highlight=False, stderr=True)
-    interrupts = Interrupts()
-    interrupts.install()
-    log = paths.reports / "logs" / f"{chosen.adapter.name}.fuzz.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="conformance-fuzz-") as folder:
-        own = Paths(paths.cases, paths.adapters, Path(folder))
-        runner = Runner(chosen.adapter, own, log, chosen.known)
-        total = examples * len(variants)
+    if examples is None and minutes is None:
+        examples = _EXAMPLES
+    run = _Run(chosen, paths, chosen.variants if variant else chosen.variants[:1])
+    received = run.judge(seed, examples, float("inf") if minutes is None else minutes * 60)
+    _print(run.campaign, paths.cases)
+    if received is not None:
+        raise typer.Exit(Exit(128 + received))
+    raise typer.Exit(Exit.UNEXPECTED if run.campaign.found else Exit.OK)
+
+
+class _Run:
+    """A campaign with its progress. What is found is written when it is found."""
+
+    campaign: Campaign
+
+    def __init__(self, chosen: Chosen, paths: Paths, variants: Sequence[Variant]) -> None:
+        self.chosen, self.paths, self.variants = chosen, paths, variants
+        console = Console(stderr=True, highlight=False)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
-        began = time.monotonic()
-        task = bar.add_task("starting", total=total)
+        self.bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self.interrupts = Interrupts()
 
-        def told() -> None:
-            interrupts.check()
-            judged = sum(tally.judged for tally in campaign.tallies)
-            rate = judged / (time.monotonic() - began)
-            words = f"{rate:.1f} programs/s, {len(campaign.found)} found"
-            bar.update(task, completed=judged, description=words)
+    def judge(self, seed: int, examples: int | None, seconds: float) -> int | None:
+        """Judge the programs; the signal that ended it early, if one did. Raises `BrokenAdapterError`
+        and `WriteError`."""
+        self.interrupts.install()
+        total = examples and examples * len(self.variants)
+        self.task = self.bar.add_task("starting", total=total)
+        log = self.paths.reports / "logs" / f"{self.chosen.adapter.name}.fuzz.log"
+        with tempfile.TemporaryDirectory(prefix="conformance-fuzz-") as folder:
+            own = Paths(self.paths.cases, self.paths.adapters, Path(folder))
+            runner = Runner(self.chosen.adapter, own, log, self.chosen.known)
+            self.campaign = Campaign(
+                runner,
+                self.variants,
+                seed=seed,
+                examples=examples,
+                seconds=seconds,
+                told=self._told,
+                new=self._new,
+            )
+            try:
+                with self.bar:
+                    runner.start(self.variants)
+                    self.began = time.monotonic()
+                    self.campaign.run()
+                    self.campaign.shrink()
+            except Stopped:
+                pass
+            finally:
+                with self.interrupts.held_off():
+                    runner.close()
+                self.interrupts.restore()
+        return self.interrupts.received
 
-        campaign = Campaign(
-            runner,
-            variants,
-            seed=seed,
-            examples=examples,
-            seconds=float("inf") if minutes is None else minutes * 60,
-            told=told,
-        )
-        try:
-            with bar:
-                runner.start(variants)
-                began = time.monotonic()
-                campaign.run()
-                campaign.shrink(lambda words: bar.update(task, description=words))
-        except Stopped:
-            pass
-        with interrupts.held_off():
-            runner.close()
-            files = write(campaign, paths, chosen.adapter)
-        interrupts.restore()
-    _print(campaign, files, time.monotonic() - began)
-    if interrupts.received is not None:
-        raise typer.Exit(Exit(128 + interrupts.received))
-    raise typer.Exit(Exit.UNEXPECTED if campaign.found else Exit.OK)
+    def _told(self) -> None:
+        self.interrupts.check()
+        judged = sum(tally.judged for tally in self.campaign.tallies)
+        rate = judged / (time.monotonic() - self.began)
+        words = f"{rate:.1f} programs/s, {len(self.campaign.found)} found"
+        self.bar.update(self.task, completed=judged, description=words)
+
+    def _new(self, found: Found) -> None:
+        with self.interrupts.held_off():
+            write(found, self.paths.cases, self.chosen.adapter)
 
 
-def _print(campaign: Campaign, files: dict[tuple[str, str, str], Path], seconds: float) -> None:
-    console = Console(highlight=False)
-    table = Table(
-        "variant", "judged", "right", "known", "refused", "unexpected", "wasted", box=None
-    )
+def _print(campaign: Campaign, cases: Path) -> None:
+    """A table of outcomes by variant, the most frequent known deviations, then what was unexpected."""
+    console = Console(highlight=False, soft_wrap=True)
+    table = Table("variant", "programs", *_OUTCOMES, box=box.SIMPLE_HEAD)
     for tally in campaign.tallies:
-        numbers = (tally.judged, tally.right, sum(tally.known.values()), tally.refused)
-        more = (tally.unexpected, tally.wasted)
-        table.add_row(tally.variant.id, *map(str, (*numbers, *more)))
+        numbers = (tally.judged, *(tally.outcomes[word] for word in _OUTCOMES))
+        table.add_row(tally.variant.id, *map(str, numbers))
     console.print(table)
-    console.print(f"seed {campaign.seed}, {seconds:.0f} s")
     for tally in campaign.tallies:
-        for cause, count in tally.known.most_common(_CAUSES):
-            console.print(f"{tally.variant.id} known, {count} programs: {cause}")
-    for found in sorted(campaign.found.values(), key=lambda f: -f.count):
+        console.print(_told(tally), markup=False)
+    for found in sorted(campaign.found.values(), key=lambda found: -found.count):
         variant, check, _ = found.key
-        console.print(f"\n{variant} {check}, {found.count} programs", style="bold")
-        console.print(f"  {found.shown.verdict.status}: {found.shown.verdict.message}")
-        if found.key in files:
-            console.print(f"  {files[found.key]}", soft_wrap=True)
+        heading = f"\n{variant} {check}: {counted(found.count, 'program')}"
+        console.print(heading, style="bold", markup=False)
+        console.print(f"  {found.message}", markup=False)
+        console.print(f"  {file_of(found, cases)}", markup=False)
+
+
+def _told(tally: Tally) -> str:
+    """Known deviations and waste, in a line."""
+    common = [f"{cause} ({count})" for cause, count in tally.causes.most_common(_CAUSES)]
+    more = len(tally.causes) - len(common)
+    common += [f"{more} more"] if more > 0 else []
+    made = tally.judged + tally.wasted
+    waste = f"{tally.variant.id}: {tally.wasted} of {made:,} generated programs were left out"
+    return waste + (f"; known: {', '.join(common)}" if common else "")

@@ -44,6 +44,7 @@ REGION_RESIDUALS: Mapping[str, str] = {
     "flat": "nested regions are run again as one",
     "after": "a value is saved when its operation has run, so early stop comes after it",
     "asked": "a region runs again only where a value saved in it is asked for",
+    "opaque": "a region is one operation of the graph around it, and may run again for zeros",
     "ends": "what nothing in the region reads is not run again, but for its first operation",
     "passed": "what a region gives to another one directly is at hand",
     "factors": "a sine, a cosine and a hyperbolic tangent keep the factor that their gradient "
@@ -94,9 +95,10 @@ class VariantModel(Strict):
     discipline: Discipline
     exact: bool = True
     """Whether plain and recomputed agree bit for bit."""
-    exact_gradients: bool = True
+    exact_gradients: bool | OneOf["pairs"] = True
     """Whether gradients agree bit for bit too, where `exact`; not where contributions to one
-    gradient are added up in another order, those inside a region first."""
+    gradient are added up in another order, those inside a region first. `pairs`: only two
+    contributions, the order of which makes no difference."""
     accuracy: dict[str, Annotated[float, Field(gt=0, le=1e-2)]] = {}
     """Operations whose float32 kernels are less accurate than rounding, and the greatest absolute
     error measured; widens the tolerance against the reference and against other frameworks, never

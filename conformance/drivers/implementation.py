@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -70,7 +70,7 @@ class ImplementationModel(adapters.Strict):
     """How much runs again; the adapter's if left out."""
     exact: bool | None = None
     """As in `adapter.yaml`."""
-    exact_gradients: bool | None = None
+    exact_gradients: bool | Literal["pairs"] | None = None
     """As in `adapter.yaml`."""
     residuals: dict[str, str] | None = None
     """As in `adapter.yaml`."""

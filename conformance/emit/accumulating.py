@@ -110,6 +110,7 @@ class Accumulating(Run):
 
     def _write_orders(self) -> None:
         """First gradients, and those of their sum; for the third order those of the sum of these."""
+        self.refuse_orders(self.case.procedure.order)
         code, wrt, single = self.code, self.case.wrt, len(self.case.wrt) == 1
         names = ("first", "second", "third")[: self.case.procedure.order]
         if not single:

@@ -11,6 +11,7 @@ from conformance.emit.emitter import Emitter
 from conformance.emit.expressions import listed
 from conformance.emit.part import PROCEDURES, Words
 from conformance.emit.running import Run
+from conformance.errors import NotOfferedError
 from conformance.model.program import Site
 
 #: By procedure, the function that is differentiated last, where that is made of gradients itself.
@@ -157,6 +158,8 @@ class Lazy(Functional):
 
     def _write_differentiated(self) -> None:
         """The graphs of the loss and of its gradients; what is evaluated is the loss alone."""
+        if not self.wanted():
+            raise NotOfferedError(self.variant.id, "gradients of nothing")
         both = self.result != "loss"
         value = "(loss, outputs)" if both else "loss"
         self.code(f"{value}, gradients = {self.value_and_grad}(loss_of)({self.of})", FORWARD)

@@ -69,6 +69,8 @@ class Words:
     lists: OneOf["all", "uncaptured", "nothing"] = "nothing"
     #: What a module holds a list of parameters in, as a format string.
     list_of_parameters: str = "{}"
+    #: How often the gradient of an operation can be taken, one of the other, where that is limited.
+    orders: Mapping[str, int] = field(default_factory=dict)
     #: The line that seeds the framework's implicit generator; `{seed}` stands for the number.
     seeding: str = ""
     #: The line that draws from the implicit generator and discards the result.

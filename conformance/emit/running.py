@@ -186,6 +186,13 @@ class Run(Part):
         places = _places(self.case.outputs, outputs)
         return next(place for name, place in places if name == chosen.name)
 
+    def refuse_orders(self, order: int) -> None:
+        """Raise `NotOfferedError` if an operation's gradient cannot be taken so often."""
+        for op in sorted({statement.op for _, statement in self.case.statements()}):
+            if self.words.orders.get(op, order) < order:
+                which = ("", "", "second", "third")[order]
+                raise NotOfferedError(self.variant.id, f"{which}-order gradients of {op}")
+
     def depends(self, loss: Loss | None) -> bool:
         """Whether a loss depends on a tensor that requires a gradient."""
         return loss is not None and bool(reached(self.case, loss))

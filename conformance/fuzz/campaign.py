@@ -1,12 +1,13 @@
-"""Generated programs on the variants of one adapter, and what is unexpected of them, in groups."""
+"""Generated programs on the variants of an adapter, and what is unexpected of them, in groups."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from conformance.drivers.adapter import Variant
 from conformance.errors import CaseError
@@ -21,54 +22,58 @@ from conformance.run.runner import Runner
 
 #: How many programs are written together, first and at most.
 _FIRST_BATCH, _LARGEST_BATCH = 4, 64
-#: How long a smaller program is looked for, and how many are run.
-_SHRINK_SECONDS, _SHRINK_RUNS = 30.0, 200
-#: How often a program of a number is made anew where it is of no use.
+#: For how many seconds a smaller program is looked for, and how many programs are run for it.
+_SECONDS, _RUNS = 30.0, 200
+#: How often another program is made in the place of one that is of no use.
 _ATTEMPTS = 5
-#: A group of deviations that seem to have one cause: variant, check, and what its verdicts share.
+#: What the unexpected verdicts of a group share: variant, check, and what seems to be their cause.
 Key = tuple[str, str, str]
 
 
 @dataclass
 class Found:
-    """A group of unexpected verdicts: how often it was seen, and one program that shows it."""
+    """A group of unexpected verdicts: how many programs show it, and one of them."""
 
     key: Key
+    variant: Variant
     program: Generated
     shown: Triaged
     count: int = 0
 
+    @property
+    def message(self) -> str:
+        """The verdict on the program, and what is unexpected about it."""
+        verdict = self.shown.verdict
+        reason = f" ({self.shown.reason})" if self.shown.reason else ""
+        return f"{verdict.status}: {verdict.message}{reason}"
+
 
 @dataclass
 class Tally:
-    """What became of the programs of one variant."""
+    """How many programs of a variant came out how. `wasted` are those that were no programs for it."""
 
     variant: Variant
-    vocabulary: Vocabulary
-    judged: int = 0
-    right: int = 0
-    refused: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    #: Known deviations, by cause.
+    causes: Counter[str] = field(default_factory=Counter)
     wasted: int = 0
-    #: Programs by the cause of a known deviation in them.
-    known: Counter[str] = field(default_factory=Counter)
-    unexpected: int = 0
 
+    @property
+    def judged(self) -> int:
+        """How many programs were judged."""
+        return self.outcomes.total()
 
-def may_have(variant: Variant) -> frozenset[str]:
-    """The features that programs for a variant may have."""
-    return frozenset(CAPABILITIES) - set(variant.model.lacks)
-
-
-def unrestricted(variant: Variant) -> Variant:
-    """The variant, for cases that nobody has chosen for it."""
-    return replace(variant, model=variant.model.model_copy(update={"only": None}))
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """What programs for the variant may be made of."""
+        return Vocabulary(frozenset(CAPABILITIES) - set(self.variant.model.lacks))
 
 
 class Campaign:
-    """Judges `examples` programs of a seed for each of the variants, or as many as `seconds` allow.
+    """Judges `examples` programs of a seed on each of the variants, or as many as `seconds` allow.
 
-    `told` is called after each program. What has come of it is in `tallies` and `found`, also after an
-    interruption.
+    `told` is called after each program, and `new` for each group that was not there before, or has a
+    smaller program now. What has come of it is in `tallies` and `found`, also after an interruption.
     """
 
     def __init__(
@@ -76,23 +81,26 @@ class Campaign:
         runner: Runner,
         variants: Sequence[Variant],
         *,
-        seed: int,
-        examples: int,
+        seed: int = 0,
+        examples: int | None = None,
         seconds: float = float("inf"),
         told: Callable[[], None] = lambda: None,
+        new: Callable[[Found], None] = lambda _: None,
     ) -> None:
         self.runner, self.catalog = runner, Catalog()
         self.runner.known = self.known = bound(runner.known, self.catalog)
-        self.seed, self.examples, self.seconds, self.told = seed, examples, seconds, told
-        chosen = map(unrestricted, variants)
-        self.tallies = [Tally(v, Vocabulary(may_have(v))) for v in chosen]
+        self.seed, self.examples, self.seconds = seed, examples or 10**9, seconds
+        self.told, self.new = told, new
+        # Cases that somebody chose for a variant are not the only ones here.
+        models = ((v, v.model.model_copy(update={"only": None})) for v in variants)
+        self.tallies = [Tally(replace(variant, model=model)) for variant, model in models]
         self.found: dict[Key, Found] = {}
 
     def run(self) -> None:
         """Judge all programs."""
         ends = time.monotonic() + self.seconds
         number, size = 0, _FIRST_BATCH
-        while number < self.examples and time.monotonic() < ends:
+        while number < self.examples:
             numbers = range(number, min(number + size, self.examples))
             for tally in self.tallies:
                 batch = list(self._generated(tally, numbers))
@@ -100,7 +108,7 @@ class Campaign:
                 for program in batch:
                     if time.monotonic() > ends:
                         return
-                    self._judge(tally, program)
+                    self._judge(program, tally)
             number, size = numbers.stop, min(2 * size, _LARGEST_BATCH)
 
     def _generated(self, tally: Tally, numbers: range) -> Iterator[Generated]:
@@ -118,67 +126,56 @@ class Campaign:
         self.catalog.only(program.case for program in programs)
         self.runner.emit([(program.case, variant) for program in programs])
 
-    def _judge(self, tally: Tally, program: Generated) -> None:
-        result = self.runner.run(program.case, tally.variant)
-        tally.judged += 1
-        met: set[Key] = set()
-        causes: set[str] = set()
-        for one in triaged(self.known, result):
-            if one.triage is Triage.KNOWN:
-                causes.add((one.entry and one.entry.cause) or one.reason)
-            elif one.triage is Triage.UNEXPECTED:
-                key = group_of(result, one)
-                met.add(key)
-                self.found.setdefault(key, Found(key, program, one))
-        for key in met:
+    def _judge(self, program: Generated, tally: Tally) -> None:
+        result, shown = self._shown(program, tally.variant)
+        for key, one in shown.items():
+            if key not in self.found:
+                self.found[key] = Found(key, tally.variant, program, one)
+                self.new(self.found[key])
             self.found[key].count += 1
-        tally.known.update(causes)
-        tally.unexpected += bool(met)
-        refused = any(v.status is Status.UNSUPPORTED for v in result.verdicts)
-        tally.refused += refused and not met
-        tally.right += not (met or causes or refused)
+        causes = {v.known.cause for v in result.verdicts if v.known is not None}
+        tally.causes.update(causes)
+        unsupported = any(v.status is Status.UNSUPPORTED for v in result.verdicts)
+        outcome = "unexpected" if shown else "known" if causes else ""
+        tally.outcomes[outcome or ("refused" if unsupported else "right")] += 1
         self.told()
 
-    def shrink(self, told: Callable[[str], None]) -> None:
-        """Look for a smaller program of each group."""
-        for number, found in enumerate(self.found.values(), 1):
-            told(f"looking for smaller programs, {number} of {len(self.found)}")
-            tally = next(t for t in self.tallies if t.variant.id == found.key[0])
-            self._shrink(found, tally)
+    def _shown(self, program: Generated, variant: Variant) -> tuple[Result, Mapping[Key, Triaged]]:
+        """The result of a program, and one unexpected verdict on it of each group."""
+        result = self.runner.run(program.case, variant)
+        unexpected = [t for t in triaged(self.known, result) if t.triage is Triage.UNEXPECTED]
+        return result, {_key(result, one): one for one in reversed(unexpected)}
 
-    def _shrink(self, found: Found, tally: Tally) -> None:
-        ends, left = time.monotonic() + _SHRINK_SECONDS, _SHRINK_RUNS
+    def shrink(self) -> None:
+        """Look for a smaller program of each group."""
+        for found in self.found.values():
+            self._shrink(found)
+            self.new(found)
+
+    def _shrink(self, found: Found) -> None:
+        (allowed,) = (t.vocabulary.allowed for t in self.tallies if t.variant is found.variant)
+        ends, left = time.monotonic() + _SECONDS, _RUNS
 
         def first(candidates: Sequence[Raw]) -> Raw | None:
             nonlocal left
-            programs = list(_loadable(candidates, tally.vocabulary.allowed))[: max(left, 0)]
-            if time.monotonic() > ends:
-                return None
-            self._emit(programs, tally.variant)
+            programs: list[Generated] = []
+            for raw in candidates if left > 0 and time.monotonic() < ends else ():
+                with suppress(Exception):  # many are no cases, and some are no programs
+                    programs.append(loaded(raw, allowed))
+            self._emit(programs, found.variant)
             for program in programs:
                 left -= 1
+                _, shown = self._shown(program, found.variant)
                 self.told()
-                shown = self._shown(program, tally.variant).get(found.key)
-                if shown is not None:
-                    found.program, found.shown = program, shown
+                if found.key in shown:
+                    found.program, found.shown = program, shown[found.key]
                     return program.raw
             return None
 
         reduced(found.program.raw, first)
 
-    def _shown(self, program: Generated, variant: Variant) -> dict[Key, Triaged]:
-        """The unexpected verdicts on a program, by group."""
-        result = self.runner.run(program.case, variant)
-        shown = triaged(self.known, result)
-        return {group_of(result, one): one for one in shown if one.triage is Triage.UNEXPECTED}
 
-
-def _loadable(candidates: Sequence[Raw], allowed: frozenset[str]) -> Iterator[Generated]:
-    for raw in candidates:
-        with suppress(Exception):  # many are no cases, and some are no programs
-            yield loaded(raw, allowed)
-
-
-def group_of(result: Result, one: Triaged) -> Key:
-    """The group of an unexpected verdict."""
-    return result.variant, one.verdict.check, cause(one.verdict)
+def _key(result: Result, one: Triaged) -> Key:
+    """The group of an unexpected verdict; a known deviation that is gone is one by its cause."""
+    seems = one.entry.cause if one.entry is not None else cause(one.verdict)
+    return result.variant, one.verdict.check, seems

@@ -1,52 +1,41 @@
-"""What generated programs have found: the smallest program of each group, as a case with its program."""
+"""What generated programs have found: a program of each group, as a case and as what was run."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from conformance.drivers.adapter import Adapter
-from conformance.emit.programs import EmitFailure, texts
-from conformance.fuzz.campaign import Campaign, Found, Key
-from conformance.paths import Paths
-from conformance.writing import write_bytes
+from conformance.emit.programs import Text, texts
+from conformance.fuzz.campaign import Found
+from conformance.language.load import FOUND
+from conformance.writing import write_text
 
 
-def write(campaign: Campaign, paths: Paths, adapter: Adapter) -> dict[Key, Path]:
-    """Write the program of each group below the cases' folder. Raises `WriteError`."""
-    files: dict[Key, Path] = {}
-    for found in campaign.found.values():
-        folder = paths.cases / "found"
-        folder.mkdir(exist_ok=True)
-        name = name_of(found.key)
-        file = folder / f"{name}.yaml"
-        write_bytes(file, as_yaml(name, found).encode())
-        variant = next(t.variant for t in campaign.tallies if t.variant.id == found.key[0])
-        (text,) = texts(adapter, [(found.program.case, variant)]).values()
-        if not isinstance(text, EmitFailure):
-            write_bytes(folder / f"{name}.py", text.text.encode())
-        files[found.key] = file
-    return files
+def file_of(found: Found, cases: Path) -> Path:
+    """The file of a group below a folder of cases: the same one whenever it is found."""
+    digest = hashlib.sha256("\n".join(found.key).encode()).hexdigest()[:8]
+    return cases / FOUND / f"{found.key[0].replace('/', '-')}-{digest}.yaml"
 
 
-def name_of(key: Key) -> str:
-    """The name of a group's file, and of its case."""
-    digest = hashlib.sha256("\n".join(key).encode()).hexdigest()[:8]
-    return f"{key[0].replace('/', '-')}-{digest}"
-
-
-def as_yaml(name: str, found: Found) -> str:
-    """A file of cases with the program of a group."""
+def write(found: Found, cases: Path, adapter: Adapter) -> None:
+    """Write the program of a group, as a case and as a program. Raises `WriteError`."""
+    file = file_of(found, cases)
+    variant, check, _ = found.key
     told = {
-        "title": f"A generated program, {found.key[1]} on {found.key[0]}",
+        "title": f"A generated program, {check} on {variant}",
         "source": "conformance fuzz",
-        "why": f"{found.shown.verdict.status}: {found.shown.verdict.message}"[:500],
+        "why": found.message[:1000],
     }
-    case: dict[str, Any] = json.loads(json.dumps({**found.program.raw, **told}))
-    file = {"family": "found", "cases": {name: case}}
-    text: str = yaml.safe_dump(file, sort_keys=False, default_flow_style=None, width=100)
-    return text
+    case = json.loads(json.dumps({**found.program.raw, **told}))  # as YAML has it, without aliases
+    content = {"family": FOUND, "cases": {file.stem: case}}
+    dumped = yaml.safe_dump(
+        content, sort_keys=False, default_flow_style=None, allow_unicode=True, width=100
+    )
+    write_text(file, dumped)
+    (text,) = texts(adapter, [(found.program.case, found.variant)]).values()
+    if isinstance(text, Text):
+        write_text(file.with_suffix(".py"), text.text)

@@ -15,6 +15,7 @@ The tensors that a case names are copied into it; their places in the file are k
 import itertools
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,10 @@ from conformance.language.source import AXIS, KeyPath, Source, described
 from conformance.language.spec import MAX_COPIES, CaseFileModel
 from conformance.language.yaml_marks import load, read_text
 from conformance.model.case import NUMBER, Case
+from conformance.words import printable
 
+#: The folder, below that of cases, and the family of what was found among generated programs.
+FOUND = "found"
 _TOP = ("family", "tensors", "cases")
 #: An axis's values; by name, the axis that a word follows and a word for each of that axis's values.
 Axes = Mapping[str, Sequence[Any]]
@@ -61,11 +65,21 @@ def _closed(part: Any) -> Any:
 
 
 def load_folder(folder: Path) -> tuple[Case, ...]:
-    """All cases below a folder, by file name and then in file order. Raises `CaseError`."""
+    """All cases below a folder, by file name and then in file order. Raises `CaseError`.
+
+    What was found among generated programs is left alone where it can be loaded no longer.
+    """
     files = sorted(folder.rglob("*.yaml"))
     if not files:
         raise CaseError("no case files (*.yaml) here", where=folder)
-    cases = tuple(case for file in files for case in load_file(file))
+    cases: list[Case] = []
+    for file in files:
+        try:
+            cases += load_file(file)
+        except CaseError as error:
+            if file.parent != folder / FOUND:
+                raise
+            print(f"left alone: {printable(str(error))}", file=sys.stderr)
     first: dict[str, Case] = {}
     for case in cases:
         if first.setdefault(case.id, case) is not case:
@@ -73,7 +87,7 @@ def load_folder(folder: Path) -> tuple[Case, ...]:
                 f"case {case.id!r} stands in two files, first at {first[case.id].where}",
                 where=case.where,
             )
-    return cases
+    return tuple(cases)
 
 
 def load_file(file: Path) -> tuple[Case, ...]:

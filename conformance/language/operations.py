@@ -304,6 +304,8 @@ BOOLS = frozenset(name for name, op in OPERATIONS.items() if op.shape == "a bool
 RANDOM: frozenset[str] = frozenset(o.name for o in _ALL if o.random)
 #: Operations so costly, or random, that no compiler runs them again on its own.
 COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
+#: Operations whose result may be the same memory as their argument.
+VIEWS = frozenset({"reshape", "permute_dims", "split", "stop_gradient", "raise_if", "astype"})
 #: Operations with a side effect: they append to a global list when they run.
 NOTED: frozenset[str] = frozenset({"noted_sin"})
 #: Operations that inspect the recomputed callable; in the plain program they give true.

@@ -9,7 +9,7 @@ from typing import Any
 
 from conformance.errors import CaseError, nearest
 from conformance.language import spec
-from conformance.language.operations import OPERATIONS
+from conformance.language.operations import OPERATIONS, VIEWS
 from conformance.language.source import OWN, RESERVED, KeyPath, Source, described, is_finite
 from conformance.language.statements import RegionCall, divided, parse, parse_head
 from conformance.model.case import (
@@ -52,6 +52,10 @@ class Names:
         #: Regions so far, by the name of their function, those included that are being followed.
         self._functions: set[str] = set()
         self._regions: set[str] = set()
+        #: By name: the name of the tensor whose memory it may share, and the new name of a tensor that
+        #: was changed in place.
+        self._memory: dict[str, str] = {}
+        self._changed: dict[str, str] = {}
 
     def follow(self, nodes: Iterable[Node], known: set[str]) -> None:
         """Check the nodes of a list; names that they make are added to `known`."""
@@ -88,7 +92,14 @@ class Names:
                 raise CaseError(message, where=where, hint=hint)
             if kind not in ("region?", "generator?"):
                 self.check(argument, known)
+        read = statement.names()
+        memory = self._memory.get(read[0], read[0]) if read else ""
         self._add([Ref(target, statement.where) for target in statement.targets], known)
+        if statement.op in VIEWS:
+            self._memory |= dict.fromkeys(statement.targets, memory)
+        if OPERATIONS[statement.op].capability == "in-place":
+            target, sharing = statement.label, {n for n, m in self._memory.items() if m == memory}
+            self._changed |= dict.fromkeys({memory, *sharing} - {target}, target)
 
     def _region(self, region: Region, known: set[str]) -> None:
         function = region.name.replace("-", "_")
@@ -148,12 +159,18 @@ class Names:
             if names.count(ref.name) > 1:
                 raise CaseError(f"the name {ref.name!r} is given twice", where=ref.where)
         known |= set(names)
+        for name in names:
+            self._memory.pop(name, None)
+            self._changed.pop(name, None)
 
     def check(self, tree: Tree, known: set[str]) -> None:
         """Refuse a name in a tree that is not known."""
         for ref in refs(tree):
             if ref.name not in known:
                 raise self.unknown(ref.name, known, ref.where)
+            if new := self._changed.get(ref.name):
+                message = f"{ref.name!r} has been changed in place, and is called {new!r} now"
+                raise CaseError(message, where=ref.where, hint=f"read {new!r}")
 
     def unknown(self, name: str, known: set[str], where: Position | None) -> CaseError:
         """The error of a name that cannot be read here."""

@@ -159,7 +159,8 @@ class ExpectedMemory:
 class Expected:
     """What the reference expects of a case under one discipline. Arrays are float64 (int64, bool), and
     `None` if the case draws random numbers and no samples were given: only the plain run can serve as
-    control then. `executions` is keyed by (region, statement label or "", phase)."""
+    control then. `executions` is keyed by (region, statement label or "", phase). `sums` says that three
+    or more contributions to a gradient are added up, some of them from regions."""
 
     outputs: Tree | None
     losses: tuple[float, ...] | None
@@ -170,3 +171,4 @@ class Expected:
     executions: Mapping[tuple[str, str, Phase], Allowed]
     memory: ExpectedMemory | None
     error: str | None
+    sums: bool = False

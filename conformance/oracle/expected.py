@@ -14,7 +14,7 @@ from conformance.language.operations import RANDOM
 from conformance.model.case import Case, Statement, walk
 from conformance.model.observation import Array, Expected, Leaf, Phase, RandomSample, Tree
 from conformance.oracle import tape
-from conformance.oracle.dataflow import Dataflow
+from conformance.oracle.dataflow import Dataflow, Step
 from conformance.oracle.executions import Executions, needed_steps, passes_of
 from conformance.oracle.interpreter import Drawn, Interpreter, ProgramValue, make_inputs, tensor_of
 from conformance.oracle.memory import expected_memory
@@ -172,8 +172,22 @@ def _evaluate(case: Case, samples: Drawn | None) -> _Evaluation:
         executions={},
         memory=None,
         error=None,
+        sums=_sums(case, dataflow),
     )
     return _Evaluation(case, dataflow, found)
+
+
+def _sums(case: Case, dataflow: Dataflow) -> bool:
+    """Whether three or more contributions to a gradient are added up, some of them from regions."""
+    active = dataflow.active(array.name for array in case.arrays if array.gradient)
+    contributions: dict[int, list[Step]] = {}
+    for step in dataflow.differentiated(active, (dataflow.loss, dataflow.second_loss)):
+        for name in dataflow.differentiable(step, active):
+            for number in step.arguments[name]:
+                contributions.setdefault(number, []).append(step)
+    fewest = 2 if case.procedure.after == "backward" else 3
+    found = (steps for n, steps in contributions.items() if n in active and len(steps) >= fewest)
+    return any(step.chain for steps in found for step in steps)
 
 
 def _added(gradient: Array | None, before: Array | None) -> Array | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
-from conformance.language.operations import COSTLY, RANDOM
+from conformance.language.operations import COSTLY, RANDOM, VIEWS
 from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
 from conformance.oracle.dataflow import Assumption, Call, Dataflow, Step, assumptions
@@ -17,8 +17,6 @@ from conformance.oracle.executions import Unit, minimal_units
 
 #: Bytes by what is kept: a tensor by its number, the mask of a step, or the factor of its gradient.
 _Kept = dict[int | Step | tuple[Step, str], int]
-#: Operations whose result may be the same memory as their argument.
-VIEWS = frozenset({"reshape", "permute_dims", "split", "stop_gradient", "raise_if", "astype"})
 #: Operations whose gradient is a product with a factor that they can already compute in forward.
 _FACTORS = frozenset({"sin", "cos", "tanh", "sigmoid", "softmax", "sqrt", "square"})
 #: Operations whose mask holds the place of a maximum for each element of the result.

@@ -36,6 +36,7 @@ NOTHING_TO_RECOMPUTE = {
     "nested/inference": "there is no backward pass",
     "errors/raised-in-region": "the forward pass raises",
     "errors/raised-in-nested-region": "the forward pass raises",
+    "errors/raised-after-draw": "the forward pass raises",
     "in-place/saved": "backward raises, without recompute too",
     "errors/not-a-block": "the forward pass raises",
     "errors/unknown-keyword": "the forward pass raises",
@@ -156,7 +157,8 @@ def test_fresh_random_numbers_fail_every_case_that_asks_for_preservation(run: Ru
         preserving = {region.name: region for region in case.regions() if region.preserve_rng}
         # Early stop ends that rerun before it draws: what it then reads is nobody's draw.
         stops = case.id == "randomness/rrelu-last"
-        return not (_deep(case) or stops or not case.seeded) and any(
+        left_out = _deep(case) or stops or not case.seeded or case.error is not None
+        return not left_out and any(
             s.op in RANDOM and s.options.get("seed") is None and not preserving[region].saves(s)
             for region, s in case.statements()
             if region in preserving  # and what a policy keeps is not drawn again
@@ -199,5 +201,6 @@ def test_activations_that_are_kept_fail_on_memory_alone(
     for statuses in map(_statuses, results.values()):
         assert statuses["error"] is not Status.UNSUPPORTED
         assert statuses.pop("retained memory") is Status.FAIL
-        assert statuses.pop("peak memory") in (Status.WARN, Status.REPORT)
+        # Where recompute does not lower the peak, what is kept does not raise it by much.
+        assert statuses.pop("peak memory") in (Status.WARN, Status.REPORT, Status.PASS)
         assert Status.FAIL not in statuses.values()

@@ -83,7 +83,7 @@ def _fault(
     if plain is None and not (is_none_or_zero(reference) or evidence.refused_plain):
         return Difference(kind, name, "none", "reference", in_plain=True)
     control = plain if evidence.drew_alike else None
-    exact = evidence.variant.model.exact and evidence.variant.model.exact_gradients
+    exact = evidence.exact_gradients
     different = evidence.difference(kind, name, recomputed, control, reference, exact=exact)
     if different:
         return different

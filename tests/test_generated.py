@@ -1,0 +1,206 @@
+"""What generated programs have shown of the reference, the emitters and the loader: a test a class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conformance.drivers.adapter import find_adapter
+from conformance.emit.programs import EmitFailure, texts
+from conformance.errors import CaseError
+from conformance.language.load import load_text
+from conformance.model.case import Case
+from conformance.model.observation import Allowed, Expected, RandomSample
+from conformance.oracle.expected import expect
+from conformance.oracle.reached import missing, reached
+
+ADAPTERS = Path(__file__).parents[1] / "adapters"
+HEAD = """\
+family: fam
+cases:
+  one:
+    title: A title
+    source: Somewhere
+    why: A reason
+    inputs: {x: {shape: [3, 4], normal: 0.5}, y: {shape: [3, 4], normal: 0.5}}
+    parameters: {w: {shape: [4, 4], normal: 0.5}, v: {shape: [4, 4], normal: 0.5}}
+    program:
+"""
+#: Bytes of a tensor of these programs.
+UNIT = 48
+
+
+def case(*nodes: str, procedure: str = "backward") -> Case:
+    lines = "".join(f"      - {node}\n" for node in nodes)
+    return load_text(f"{HEAD}{lines}    procedure: {procedure}\n", "f.yaml")[0]
+
+
+def region(name: str, takes: str, body: str, gives: str = "") -> str:
+    given = f", gives: {gives}" if gives else ""
+    return f"{{recompute: {name}, takes: {takes}, body: '{body}'{given}}}"
+
+
+def reruns(found: Expected, region: str, statement: str = "") -> Allowed:
+    return found.executions[region, statement, "rerun"]
+
+
+def test_a_product_with_a_number_saves_nothing() -> None:
+    one = case(region("r", "x", "t = multiply(x, 2.0)"), "z = multiply(t, t)")
+    assert reruns(expect(one, "early-stop"), "r").counts == (0,)
+    assert reruns(expect(one, "minimal"), "r", "t").counts == (0,)
+    assert reruns(expect(one, "whole"), "r").counts == (1,)
+    two = case(region("r", "x", "t = multiply(x, y)"), "z = multiply(t, t)")
+    assert reruns(expect(two, "early-stop"), "r").counts == (1,)
+
+
+def test_an_unused_argument_keeps_its_graph() -> None:
+    """PyTorch keeps the dropout's mask: `a` is an argument, and keeps the node that made it."""
+    used = region("r", "[x, a]", "s = sin(x); t = exp(s)")
+    found = expect(case("a = dropout(x)", used, "z = multiply(t, t)"), "early-stop").memory
+    assert found is not None
+    least, most = found.recomputed
+    assert least == UNIT  # t
+    assert most == 2 * UNIT + UNIT  # a, and a mask of four bytes an element
+    without = expect(
+        case(region("r", "x", "s = sin(x); t = exp(s)"), "z = multiply(t, t)"), "whole"
+    )
+    assert without.memory is not None
+    assert without.memory.recomputed == (UNIT, UNIT)
+
+
+def test_what_a_loss_depends_on() -> None:
+    body = "h = matmul(x, w); s = stop_gradient(h); t = multiply(s, y)"
+    one = case(region("r", "x", body), "z = multiply(t, t)", procedure="second_order")
+    assert one.loss is not None
+    assert reached(one, one.loss) == {"y"}
+    assert missing(one) == ({"x", "w", "v"}, {"x", "w", "v"})
+    constant = case(
+        region("r", "x", "t = stop_gradient(x)"), "z = add(t, y)", procedure="third_order"
+    )
+    assert missing(constant)[1:] == (set(constant.wrt), set(constant.wrt))
+
+
+@pytest.mark.parametrize("adapter", ["torch", "tf", "paddle", "keras", "mindspore"])
+@pytest.mark.parametrize(
+    "procedure",
+    [
+        "backward",
+        "part",
+        "second_backward",
+        "second_order",
+        "{train: {steps: 2, learning_rate: 0.1}}",
+    ],
+)
+@pytest.mark.parametrize("loss", ["z = multiply(t, t)", "z = stop_gradient(t)"])
+def test_programs_in_which_tensors_have_no_gradient_are_written(
+    adapter: str, procedure: str, loss: str
+) -> None:
+    one = case(region("r", "x", "t = matmul(x, w)"), loss, procedure=procedure)
+    found = find_adapter(adapter, ADAPTERS)
+    for text in texts(found, [(one, variant) for variant in found.variants[:2]]).values():
+        if isinstance(text, EmitFailure):
+            assert text.asked
+        elif adapter in ("torch", "paddle") and "stop" in loss:
+            assert "backward(" not in text.text
+
+
+def test_each_pass_has_masks_of_its_own() -> None:
+    one = case(
+        region("r", "x", "d = dropout(x)"),
+        "z = multiply(d, y)",
+        procedure="{backward: {after: backward}}",
+    )
+    masks = [np.full((3, 4), 2.0), np.zeros((3, 4))]
+    samples = [RandomSample("r", "d", "forward", mask) for mask in masks]
+    found = expect(one, "whole", samples=samples)
+    assert found.gradients is not None
+    assert found.losses is not None
+    assert len(found.losses) == 1
+    assert found.losses[0] == 0  # the second pass drops everything
+    gradient = found.gradients["x"]
+    assert gradient is not None
+    assert np.any(gradient)  # the first pass drops nothing
+
+
+def test_a_draw_that_nothing_needs_may_be_left_out() -> None:
+    one = case(region("r", "x", "d = dropout(x); t = sin(x)"), "z = multiply(t, t)")
+    assert expect(one, "minimal", samples=[]).gradients
+    needed = case(region("r", "x", "d = dropout(x)"), "z = multiply(d, d)")
+    with pytest.raises(ValueError, match="no draw is left"):
+        expect(needed, "minimal", samples=[])
+
+
+def test_dead_code_may_run_in_one_call_and_not_in_another() -> None:
+    one = case(region("r", "x", "d = sin(x); t = exp(x)"), "u = r(t)", "z = multiply(u, u)")
+    counts = expect(one, "minimal").executions["r", "d", "forward"].counts
+    assert set(counts) == {0, 1, 2}
+    assert expect(one, "whole").executions["r", "d", "forward"].counts == (2,)
+
+
+def test_zeros_may_run_an_opaque_region_again() -> None:
+    one = case(
+        region("r", "x", "s = sin(x); t = stop_gradient(s)"), "a = multiply(t, y)", "z = exp(a)"
+    )
+    assert reruns(expect(one, "whole"), "r").counts == (0,)
+    opaque = {"region": "opaque"}
+    assert reruns(expect(one, "whole", residuals=opaque), "r").counts == (0, 1)
+    needed = case(region("r", "x", "s = sin(x); t = exp(s)"), "z = multiply(t, t)")
+    assert reruns(expect(needed, "whole", residuals=opaque), "r").counts == (1,)
+
+
+def test_three_contributions_may_be_added_up_in_another_order() -> None:
+    body = "a = matmul(x, w); t = matmul(a, w)"
+    twice = case(region("r", "x", body), "z = multiply(t, t)")
+    assert not expect(twice, "whole").sums
+    thrice = case(region("r", "x", body), "u = r(t)", "z = multiply(t, u)")
+    assert expect(thrice, "whole").sums
+
+
+REFUSED = {
+    "empty": (region("r", "[x, []]", "t = sin(x)"), "found an empty list, expected a name in it"),
+    "number-inside": (region("r", "[[x, 2]]", "t = sin(x)"), "found 2, expected a name"),
+    "twice": (region("r", "[x, x]", "t = sin(x)"), "'x' is an argument of region 'r' twice"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_arguments_that_no_program_can_write_are_refused(name: str) -> None:
+    node, message = REFUSED[name]
+    with pytest.raises(CaseError, match=message) as raised:
+        case(node, "z = multiply(t, t)")
+    assert raised.value.where
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (
+            ("h = sin(x)", "g = add_in_place(h, y)", "z = multiply(g, h)"),
+            "'h' has been changed in place",
+        ),
+        (
+            (
+                "h = sin(x)",
+                "p = reshape(h, shape=[4, 3])",
+                "g = add_in_place(p, 0.5)",
+                "z = exp(h)",
+            ),
+            "'h' has been changed in place",
+        ),
+    ],
+    ids=["name", "view"],
+)
+def test_what_was_changed_in_place_is_read_by_its_new_name(
+    nodes: tuple[str, ...], message: str
+) -> None:
+    first = region("r", "x", "s = sin(x)")
+    with pytest.raises(CaseError, match=message):
+        case(first, *nodes)
+
+
+def test_a_call_has_the_containers_of_its_region() -> None:
+    first = region("r", "[[x, y]]", "t = multiply(x, y)")
+    with pytest.raises(CaseError, match="region 'r' takes other containers"):
+        case(first, "{call: r, takes: [x], gives: u}", "z = multiply(t, u)")
