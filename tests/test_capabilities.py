@@ -54,6 +54,7 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("called-again", [("      - z =", "      - {call: block, takes: x, gives: v}\n      - z =")], {"repeated-call"}, set()),
     ("called-in-a-chain", [("      - z =", "      - {call: block, takes: y, gives: y}\n      - z =")], {"repeated-call"}, {"single-call"}),
     ("one-round", [("takes: x", "takes: x\n        round: true")], set(), {"single-call"}),
+    ("zero-size", [("x: {shape: [2, 3]", "x: {shape: [0, 3]")], {"zero-size"}, set()),
     ("random", [("sin(h)", "dropout(h)")], {"random"}, set()),
     ("unseeded", [("sin(h)", "dropout(h)"), ("    inputs:", "    seeded: false\n    inputs:"), (OF, OF + "      totals: {w: 1.0}\n"), ("w: {shape: [3, 3], normal: 1.0}", "w: {shape: [3, 3], full: 1.0}")], {"random", "unseeded"}, set()),
     ("random-outside", [("exp(y)", "dropout(y)")], set(), set()),
