@@ -1,5 +1,4 @@
-"""Compiled by XLA, a function is not recomputed if it has no arguments, or its first output no
-gradient."""
+"""XLA merges the rerun with the forward run if there are no arguments, or no first gradient."""
 
 import tensorflow as tf
 
