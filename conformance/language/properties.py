@@ -145,7 +145,9 @@ def _bypassed(place: Place, *, by_name: bool) -> bool:
         if call.region.mapped:
             continue
         through = entries(call)
-        made = {tensor for step in steps(call.items) for tensor in step.makes}
+        made = {
+            t for step in steps(call.items) for t in step.makes if t not in step.differentiable()
+        }
         named = set(call.given[len(leaves(call.region.takes)) :])
         passed = place.reach.needed.steps.intersection(steps(call.items))
         read = {tensor for step in passed for tensor in step.differentiable()}
