@@ -85,7 +85,7 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("forward-rule", [("sin(h)", 'custom_sin(h, rule=\'forward\')')], {"forward-rule"}, set()),
     ("reverse-rule", [("sin(h)", "custom_sin(h)")], set(), set()),
     ("functional", [(OF, OF + "    procedure: functional\n")], {"functional"}, set()),
-    ("part", [(OF, OF + "    procedure: part\n")], set(), set()),
+    ("part", [(OF, OF + "    procedure: part\n")], {"part"}, set()),
     ("per-output", [(OF, OF + "      then: sum(z)\n    procedure: per_output\n")], {"per-output"}, set()),
     ("third-order", [(OF, OF + "    procedure: third_order\n")], {"third-order"}, set()),
     ("hooks", [(OF, OF + "      hooks: [w]\n")], {"hooks"}, set()),
