@@ -7,259 +7,42 @@ Those in `REGION` hold for one region, seen over all of its calls; those in `CAS
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from math import prod
 
 from conformance.language import nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
-from conformance.language.flow import Call, Flow, Step, Tensor, parts
-from conformance.language.operations import NOTED, OPERATIONS, RANDOM
-from conformance.language.reach import STEPWISE, Reach, around, entries, needs_rerun, reach, steps
+from conformance.language.flow import Call, Flow, Step
+from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.language.place import (
+    FEWER,
+    LINEAR,
+    Place,
+    bypassed,
+    changed_after_read,
+    contains,
+    dead,
+    from_region,
+    in_dicts,
+    in_graph,
+    kept,
+    literal_of,
+    more_often,
+    reads,
+    result_read,
+    takes,
+    top,
+)
+from conformance.language.reach import needs_rerun, reach, steps
 from conformance.model.case import (
     Again,
     Case,
-    Literal,
-    Ref,
     Region,
     Statement,
     Tree,
-    Value,
     leaves,
     walk,
 )
-
-#: Operations that make tensors of fewer elements than they read.
-_FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
-#: Operations whose gradient needs no value of the forward pass.
-_LINEAR = frozenset(
-    name
-    for name, operation in OPERATIONS.items()
-    if operation.needs and all(frozenset() in ways for ways in operation.needs.values())
-)
-
-
-@dataclass(frozen=True)
-class Place:
-    """A region of a case, with its calls."""
-
-    flow: Flow
-    region: Region
-    calls: tuple[Call, ...]
-
-    @property
-    def given(self) -> Iterator[Tensor]:
-        """All arguments of all calls."""
-        return (tensor for call in self.calls for tensor in call.given)
-
-    @property
-    def captured(self) -> Iterator[Tensor]:
-        """All tensors that calls read by closure."""
-        return (tensor for call in self.calls for tensor in call.captured)
-
-    @property
-    def results(self) -> Iterator[Tensor]:
-        """All results of all calls."""
-        return (tensor for call in self.calls for tensor in call.results)
-
-    @property
-    def reach(self) -> Reach:
-        """What gradients of the loss reach."""
-        return reach(self.flow)
-
-    @cached_property
-    def statements(self) -> tuple[Statement, ...]:
-        """The statements of the region, inner regions included."""
-        return tuple(s for call in self.calls[:1] for s in call.statements())
-
-    @cached_property
-    def draws(self) -> tuple[Statement, ...]:
-        """The statements that draw random numbers."""
-        return tuple(s for s in self.statements if s.op in RANDOM)
-
-    def own(self) -> tuple[Statement, ...]:
-        """The statements of the region itself."""
-        return tuple(s for call in self.calls[:1] for s in call.body if isinstance(s, Statement))
-
-    def inside(self, tensor: Tensor) -> bool:
-        """Whether a tensor is made in the region."""
-        return tensor.maker is not None and any(
-            call.moment < tensor.moment <= call.end for call in self.calls
-        )
-
-    def after(self) -> Iterator[Statement | Call]:
-        """What reads results of the region after it."""
-        for call in self.calls:
-            for tensor in call.results:
-                yield from (item for at, item in tensor.reads if at > call.end)
-
-    def depends(self) -> bool:
-        """Whether some tensor that goes in, or is made in it, requires a gradient."""
-        return any(t.asks for t in (*self.given, *self.captured))
-
-
-def _dead(place: Place) -> bool:
-    """Whether a statement of the region makes what neither its results nor a write come from."""
-    for call in place.calls[:1]:
-        needed = {id(t.maker) for t in call.results} | {
-            id(c) for t in call.results for c in t.returned_by
-        }
-        for item in reversed(call.body):
-            kept = isinstance(item, Statement) and (item.op in NOTED or OPERATIONS[item.op].updates)
-            if not kept and id(item) not in needed and isinstance(item, Statement):
-                return True
-            for tensor in call.read[id(item)]:
-                needed |= {id(maker) for maker in (tensor.maker, *tensor.returned_by)}
-    return False
-
-
-def _contains(tree: Tree, kind: type) -> bool:
-    if isinstance(tree, kind):
-        return True
-    return not isinstance(tree, Ref | Literal) and any(_contains(p, kind) for p in parts(tree))
-
-
-def _top(tree: Tree) -> tuple[str, ...]:
-    """The names at the top level of a tree, inside a dict none."""
-    if isinstance(tree, Mapping):
-        return ()
-    return tuple(part.name for part in parts(tree) if isinstance(part, Ref))
-
-
-def _literal_of(statement: Statement | Call) -> bool:
-    return isinstance(statement, Statement) and any(
-        isinstance(a, Literal) for a in statement.arguments
-    )
-
-
-def _from_region(place: Place, tensor: Tensor) -> bool:
-    """Whether another region has returned a tensor before."""
-    first = place.calls[0].moment
-    return any(c.region is not place.region and c.end < first for c in tensor.returned_by)
-
-
-def _bypassed(place: Place, *, by_name: bool) -> bool:
-    """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
-    closure, and not as into one operation."""
-    for call in place.calls:
-        if call.region.mapped:
-            continue
-        through = entries(call)
-        made = {
-            t for step in steps(call.items) for t in step.makes if t not in step.differentiable()
-        }
-        named = set(call.given[len(leaves(call.region.takes)) :])
-        passed = place.reach.needed.steps.intersection(steps(call.items))
-        read = {tensor for step in passed for tensor in step.differentiable()}
-        read |= place.reach.needed.tensors.intersection(call.results)
-        if any(
-            (tensor in named) == by_name for tensor in read & place.reach.asked - made - through
-        ):
-            return True
-    return False
-
-
-def _reads(place: Place, *, draws: bool = False, parameters: bool = False) -> bool:
-    """Whether a gradient that is taken in a call depends on what is drawn in it, or on parameters."""
-    for call in place.calls:
-        changed = {t for t in place.flow.given.values() if t.of == "parameter" and parameters}
-        for step in steps(call.items):
-            drawn = draws and step.statement.op in RANDOM
-            if step in place.reach.needed.steps and _depends(place.reach, step, changed, drawn):
-                return True
-            if drawn or any(not changed.isdisjoint(read) for read in step.reads.values()):
-                changed.update(step.makes)
-    return False
-
-
-def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> bool:
-    """Whether gradients of a step depend on tensors that change, however they are computed."""
-    operation = OPERATIONS[step.statement.op]
-    if drawn:
-        return True
-    every = tuple(tensor for read in step.reads.values() for tensor in read)
-    return operation.name not in STEPWISE and any(
-        all(
-            any(not changed.isdisjoint(step.reads.get(word, every)) for word in words)
-            for words in operation.needs[name]
-        )
-        for name, read in step.reads.items()
-        if name in operation.needs and not reach.asked.isdisjoint(read)
-    )
-
-
-def _in_dicts(call: Call) -> tuple[Tensor, ...]:
-    """The tensors that a call is given in dicts."""
-    trees = (*call.region.takes, *call.region.kwargs.values())
-    names = {name for tree in trees if _contains(tree, Mapping) for name in leaves(tree)}
-    own = [*leaves(call.region.takes), *leaves(call.region.kwargs)]
-    given = zip(own, call.given, strict=False)
-    return tuple(t for name, t in given if name in names and t.of != "value")
-
-
-def _result_read(place: Place) -> bool:
-    """Whether a gradient that is taken outside of regions depends on a result of the region."""
-    changed = set(place.results)
-    for step in steps(place.flow.items):
-        if any(not changed.isdisjoint(read) for read in step.reads.values()):
-            changed.update(step.makes)
-        taken = step.call is None and step in place.reach.needed.steps
-        if taken and _depends(place.reach, step, changed, False):
-            return True
-    return False
-
-
-def _kept(place: Place) -> Iterator[str]:
-    """The last operation of each call, regions inside it included, whose gradient reads a value."""
-    for call in place.calls:
-        asking = [s for s in steps(call.items) if s in place.reach.asking.steps]
-        keeping = [s.statement.op for s in asking if _saves(s)]
-        yield from keeping[-1:]
-
-
-def _saves(step: Step) -> bool:
-    """Whether a gradient of a step needs a value of the forward pass, however it is computed."""
-    needs = OPERATIONS[step.statement.op].needs
-    asking = (name for name, read in step.reads.items() if any(t.asks for t in read))
-    return any(all(needs[name]) for name in asking if name in needs)
-
-
-def _changed_after_read(call: Call) -> bool:
-    """Whether a call changes a tensor in place that a statement of it has read before."""
-    read = {tensor for step in steps(call.items) for r in step.reads.values() for tensor in r}
-    inside = [
-        (at, changed)
-        for tensor in read
-        for changed in tensor.changed
-        for at, _ in tensor.reads
-        if call.moment < at < changed <= call.end
-    ]
-    return bool(inside)
-
-
-def _takes(place: Place, kind: type) -> bool:
-    """Whether a region takes a value of this kind that is no tensor."""
-    values = (value for value in place.flow.case.inputs if isinstance(value, Value))
-    return any(isinstance(v.value, kind) and v.name in leaves(place.region.takes) for v in values)
-
-
-def _more_often(place: Place) -> int:
-    """How many reruns of calls there are more where each region is one operation: 0 where gradients with
-    respect to all tensors that require one need as many, or those that are asked for."""
-    every = (place.reach.opaque_passes, place.reach.asking_passes, place.reach.passes)
-    opaque, asking, needed = (
-        sum(c in one.calls for one in passes for call in place.calls for c in around(call))
-        for passes in every
-    )
-    return 0 if opaque == needed else opaque - asking
-
-
-def _in_graph(place: Place) -> bool:
-    every = {tensor for call in place.calls for tensor in entries(call)}
-    if place.flow.case.procedure.kind == "part":
-        return not every.isdisjoint(place.reach.asked)
-    return any(tensor.asks for tensor in every)
-
 
 Shows = Callable[[Place], bool]
 
@@ -347,7 +130,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             not any(
                 t.asks
                 for t, name in zip(c.given, leaves(p.region.takes), strict=False)
-                if name in _top(p.region.takes)
+                if name in top(p.region.takes)
             )
             for c in p.calls
         ),
@@ -360,7 +143,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "nothing that goes into a region requires a gradient",
         lambda p: not p.depends(),
     ),
-    "dead-code-in-region": ("a region computes something that nothing reads", _dead),
+    "dead-code-in-region": ("a region computes something that nothing reads", dead),
     "unused-result": (
         "a result of a region is read by nothing",
         lambda p: any(
@@ -405,7 +188,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "no-top-level-result": (
         "all tensors that a region returns are inside nested tuples or dicts",
-        lambda p: not _top(p.region.gives),
+        lambda p: not top(p.region.gives),
     ),
     "no-tensor-result": (
         "a region returns no tensor, but numbers, strings, bools or None",
@@ -413,18 +196,18 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "dict-result": (
         "a region returns a dict",
-        lambda p: _contains(p.region.gives, Mapping),
+        lambda p: contains(p.region.gives, Mapping),
     ),
     "dict-argument": (
         "a region takes a dict",
         lambda p: any(
-            _contains(tree, Mapping) for tree in (*p.region.takes, *p.region.kwargs.values())
+            contains(tree, Mapping) for tree in (*p.region.takes, *p.region.kwargs.values())
         ),
     ),
     "tuple-argument": (
         "a region takes a tuple",
         lambda p: any(
-            _contains(tree, tuple) for tree in (*p.region.takes, *p.region.kwargs.values())
+            contains(tree, tuple) for tree in (*p.region.takes, *p.region.kwargs.values())
         ),
     ),
     "called-twice": ("a region is called twice or more", lambda p: len(p.calls) > 1),
@@ -483,7 +266,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "only-linear": (
         "no operation of a region needs a value of the forward pass for its gradient",
-        lambda p: all(s.op in _LINEAR for s in p.statements),
+        lambda p: all(s.op in LINEAR for s in p.statements),
     ),
     "starts-the-program": (
         "a region takes tensors that the program starts from, and none that it has computed",
@@ -495,7 +278,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "after-region": (
         "a region takes what another one has returned, directly",
-        lambda p: any(_from_region(p, t) for t in p.given),
+        lambda p: any(from_region(p, t) for t in p.given),
     ),
     "before-region": (
         "another region takes what a region has returned, directly",
@@ -503,7 +286,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "constant-after-region": (
         "a result of a region meets a literal in the statement after it",
-        lambda p: any(_literal_of(item) for item in p.after()),
+        lambda p: any(literal_of(item) for item in p.after()),
     ),
     "result-read-twice": (
         "two statements or regions read a result of a region",
@@ -513,7 +296,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "literal-in-region": (
         "a statement of a region has a literal as an argument",
-        lambda p: any(_literal_of(s) for s in p.own()),
+        lambda p: any(literal_of(s) for s in p.own()),
     ),
     "stops-gradient": (
         "a region stops a gradient",
@@ -525,23 +308,23 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
         ),
     ),
-    "list-argument": ("a region takes a list of numbers", lambda p: _takes(p, tuple)),
-    "string-argument": ("a region takes a string", lambda p: _takes(p, str)),
+    "list-argument": ("a region takes a list of numbers", lambda p: takes(p, tuple)),
+    "string-argument": ("a region takes a string", lambda p: takes(p, str)),
     "gradient-by-closure": (
         "a gradient passes through a tensor that a region reads by closure and that is "
         "no parameter, or a "
         "parameter that a region around it is given as an argument",
-        lambda p: _bypassed(p, by_name=False),
+        lambda p: bypassed(p, by_name=False),
     ),
     "gradient-by-name": (
         "a gradient passes through a tensor that a region takes by name",
-        lambda p: _bypassed(p, by_name=True),
+        lambda p: bypassed(p, by_name=True),
     ),
     "in-graph": (
         "a positional argument of a region, or a parameter that it reads by closure, "
         "requires a gradient; of "
         "those whose gradients are asked for, where the procedure is `part`",
-        _in_graph,
+        in_graph,
     ),
     "argument-also-captured": (
         "a region reads a tensor by closure that it is given as an argument, too",
@@ -559,13 +342,13 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     "reached-only-as-operation": (
         "no gradient passes through a region, or through one around it, but one reaches it as "
         "`reached-as-operation` says",
-        lambda p: _more_often(p) > 0,
+        lambda p: more_often(p) > 0,
     ),
     "not-reached-as-operation": (
         "a gradient passes through a region, but none reaches it as "
         "`reached-as-operation` says, or none "
         "reaches one around it",
-        lambda p: _more_often(p) < 0,
+        lambda p: more_often(p) < 0,
     ),
     "needs-rerun": (
         "a gradient in a region needs a value that the region computes and that no policy keeps",
@@ -578,11 +361,11 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "gradient-reads-draw": (
         "a gradient in a region depends on random numbers that the region draws",
-        lambda p: _reads(p, draws=True),
+        lambda p: reads(p, draws=True),
     ),
     "gradient-reads-parameter": (
         "a gradient in a region depends on the values of parameters",
-        lambda p: _reads(p, parameters=True),
+        lambda p: reads(p, parameters=True),
     ),
     "result-unreached": (
         "a gradient comes back to a result of a region, and none to another one",
@@ -602,20 +385,20 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "dict-of-several": (
         "a region takes a dict with two tensors or more",
-        lambda p: any(len(_in_dicts(c)) > 1 for c in p.calls),
+        lambda p: any(len(in_dicts(c)) > 1 for c in p.calls),
     ),
     "gradient-in-dict": (
         "a gradient passes through a tensor that a region takes in a dict",
         lambda p: any(
             t in p.reach.asked and t in s.differentiable() and s in p.reach.needed.steps
             for c in p.calls
-            for t in _in_dicts(c)
+            for t in in_dicts(c)
             for s in steps(c.items)
         ),
     ),
     "gradient-reads-result": (
         "a gradient outside of regions depends on a result of a region",
-        _result_read,
+        result_read,
     ),
     "result-without-loss": (
         "a result of a region could have a gradient, but no loss depends on it",
@@ -623,7 +406,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "changed-after-read": (
         "a region changes a tensor in place that one of its statements has read before",
-        lambda p: any(_changed_after_read(c) for c in p.calls),
+        lambda p: any(changed_after_read(c) for c in p.calls),
     ),
     **{word: (means, partial(_of_calls, shows)) for word, (means, shows) in OF_CALLS.items()},
 }
@@ -635,10 +418,6 @@ def _returned(case: Case) -> Iterator[Tree]:
     kept = leaves(case.outputs)
     calls = (node for node in walk(case.program) if isinstance(node, Region | Again))
     yield from (node.gives for node in calls if node.returned in kept)
-
-
-def _reading(tensor: Tensor) -> int:
-    return sum(isinstance(reader, Statement) for _, reader in tensor.reads)
 
 
 OfCase = Callable[[Flow], bool]
@@ -673,7 +452,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "shared-parameter": (
         "two statements read one parameter",
-        lambda f: any(t.of == "parameter" and _reading(t) > 1 for t in f.given.values()),
+        lambda f: any(
+            t.of == "parameter" and sum(isinstance(reader, Statement) for _, reader in t.reads) > 1
+            for t in f.given.values()
+        ),
     ),
     "draw-outside-regions": (
         "a program draws random numbers outside of regions",
@@ -684,7 +466,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "tensor of fewer elements than it reads",
         lambda f: (
             any(prod(array.shape) < 8 for array in f.case.arrays)
-            or any(s.op in _FEWER for _, s in f.case.statements())
+            or any(s.op in FEWER for _, s in f.case.statements())
         ),
     ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
@@ -713,7 +495,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     "growth": ("a case is a point of a law of growth", lambda f: f.case.law is not None),
     "dict-output": (
         "a program returns a dict",
-        lambda f: any(_contains(tree, Mapping) for tree in _returned(f.case)),
+        lambda f: any(contains(tree, Mapping) for tree in _returned(f.case)),
     ),
     "draws-in-several-regions": (
         "random numbers are drawn in two regions, one beside the other",
@@ -784,7 +566,7 @@ def of_region(place: Place) -> Iterator[str]:
     for tensor in place.results:
         if isinstance(tensor.maker, Statement) and place.inside(tensor):
             yield f"last:{tensor.maker.op}"
-    yield from (f"keeps-last:{op}" for op in _kept(place))
+    yield from (f"keeps-last:{op}" for op in kept(place))
     for tensor in place.given:
         if isinstance(tensor.maker, Statement):
             yield f"argument-from:{tensor.maker.op}"

@@ -1,0 +1,252 @@
+"""A region of a case with its calls, and what is asked of them: which of it gradients reach, what
+it takes and returns, what it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from conformance.language.flow import Call, Flow, Step, Tensor, parts
+from conformance.language.operations import NOTED, OPERATIONS, RANDOM
+from conformance.language.reach import STEPWISE, Reach, around, entries, reach, steps
+from conformance.model.case import (
+    Literal,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    Value,
+    leaves,
+)
+
+#: Operations that make tensors of fewer elements than they read.
+FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
+#: Operations whose gradient needs no value of the forward pass.
+LINEAR = frozenset(
+    name
+    for name, operation in OPERATIONS.items()
+    if operation.needs and all(frozenset() in ways for ways in operation.needs.values())
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A region of a case, with its calls."""
+
+    flow: Flow
+    region: Region
+    calls: tuple[Call, ...]
+
+    @property
+    def given(self) -> Iterator[Tensor]:
+        """All arguments of all calls."""
+        return (tensor for call in self.calls for tensor in call.given)
+
+    @property
+    def captured(self) -> Iterator[Tensor]:
+        """All tensors that calls read by closure."""
+        return (tensor for call in self.calls for tensor in call.captured)
+
+    @property
+    def results(self) -> Iterator[Tensor]:
+        """All results of all calls."""
+        return (tensor for call in self.calls for tensor in call.results)
+
+    @property
+    def reach(self) -> Reach:
+        """What gradients of the loss reach."""
+        return reach(self.flow)
+
+    @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        """The statements of the region, inner regions included."""
+        return tuple(s for call in self.calls[:1] for s in call.statements())
+
+    @cached_property
+    def draws(self) -> tuple[Statement, ...]:
+        """The statements that draw random numbers."""
+        return tuple(s for s in self.statements if s.op in RANDOM)
+
+    def own(self) -> tuple[Statement, ...]:
+        """The statements of the region itself."""
+        return tuple(s for call in self.calls[:1] for s in call.body if isinstance(s, Statement))
+
+    def inside(self, tensor: Tensor) -> bool:
+        """Whether a tensor is made in the region."""
+        return tensor.maker is not None and any(
+            call.moment < tensor.moment <= call.end for call in self.calls
+        )
+
+    def after(self) -> Iterator[Statement | Call]:
+        """What reads results of the region after it."""
+        for call in self.calls:
+            for tensor in call.results:
+                yield from (item for at, item in tensor.reads if at > call.end)
+
+    def depends(self) -> bool:
+        """Whether some tensor that goes in, or is made in it, requires a gradient."""
+        return any(t.asks for t in (*self.given, *self.captured))
+
+
+def dead(place: Place) -> bool:
+    """Whether a statement of the region makes what neither its results nor a write come from."""
+    for call in place.calls[:1]:
+        needed = {id(t.maker) for t in call.results} | {
+            id(c) for t in call.results for c in t.returned_by
+        }
+        for item in reversed(call.body):
+            kept = isinstance(item, Statement) and (item.op in NOTED or OPERATIONS[item.op].updates)
+            if not kept and id(item) not in needed and isinstance(item, Statement):
+                return True
+            for tensor in call.read[id(item)]:
+                needed |= {id(maker) for maker in (tensor.maker, *tensor.returned_by)}
+    return False
+
+
+def contains(tree: Tree, kind: type) -> bool:
+    if isinstance(tree, kind):
+        return True
+    return not isinstance(tree, Ref | Literal) and any(contains(p, kind) for p in parts(tree))
+
+
+def top(tree: Tree) -> tuple[str, ...]:
+    """The names at the top level of a tree, inside a dict none."""
+    if isinstance(tree, Mapping):
+        return ()
+    return tuple(part.name for part in parts(tree) if isinstance(part, Ref))
+
+
+def literal_of(statement: Statement | Call) -> bool:
+    return isinstance(statement, Statement) and any(
+        isinstance(a, Literal) for a in statement.arguments
+    )
+
+
+def from_region(place: Place, tensor: Tensor) -> bool:
+    """Whether another region has returned a tensor before."""
+    first = place.calls[0].moment
+    return any(c.region is not place.region and c.end < first for c in tensor.returned_by)
+
+
+def bypassed(place: Place, *, by_name: bool) -> bool:
+    """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
+    closure, and not as into one operation."""
+    for call in place.calls:
+        if call.region.mapped:
+            continue
+        through = entries(call)
+        made = {
+            t for step in steps(call.items) for t in step.makes if t not in step.differentiable()
+        }
+        named = set(call.given[len(leaves(call.region.takes)) :])
+        passed = place.reach.needed.steps.intersection(steps(call.items))
+        read = {tensor for step in passed for tensor in step.differentiable()}
+        read |= place.reach.needed.tensors.intersection(call.results)
+        if any(
+            (tensor in named) == by_name for tensor in read & place.reach.asked - made - through
+        ):
+            return True
+    return False
+
+
+def reads(place: Place, *, draws: bool = False, parameters: bool = False) -> bool:
+    """Whether a gradient that is taken in a call depends on what is drawn in it, or on parameters."""
+    for call in place.calls:
+        changed = {t for t in place.flow.given.values() if t.of == "parameter" and parameters}
+        for step in steps(call.items):
+            drawn = draws and step.statement.op in RANDOM
+            if step in place.reach.needed.steps and depends(place.reach, step, changed, drawn):
+                return True
+            if drawn or any(not changed.isdisjoint(read) for read in step.reads.values()):
+                changed.update(step.makes)
+    return False
+
+
+def depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> bool:
+    """Whether gradients of a step depend on tensors that change, however they are computed."""
+    operation = OPERATIONS[step.statement.op]
+    if drawn:
+        return True
+    every = tuple(tensor for read in step.reads.values() for tensor in read)
+    return operation.name not in STEPWISE and any(
+        all(
+            any(not changed.isdisjoint(step.reads.get(word, every)) for word in words)
+            for words in operation.needs[name]
+        )
+        for name, read in step.reads.items()
+        if name in operation.needs and not reach.asked.isdisjoint(read)
+    )
+
+
+def in_dicts(call: Call) -> tuple[Tensor, ...]:
+    """The tensors that a call is given in dicts."""
+    trees = (*call.region.takes, *call.region.kwargs.values())
+    names = {name for tree in trees if contains(tree, Mapping) for name in leaves(tree)}
+    own = [*leaves(call.region.takes), *leaves(call.region.kwargs)]
+    given = zip(own, call.given, strict=False)
+    return tuple(t for name, t in given if name in names and t.of != "value")
+
+
+def result_read(place: Place) -> bool:
+    """Whether a gradient that is taken outside of regions depends on a result of the region."""
+    changed = set(place.results)
+    for step in steps(place.flow.items):
+        if any(not changed.isdisjoint(read) for read in step.reads.values()):
+            changed.update(step.makes)
+        taken = step.call is None and step in place.reach.needed.steps
+        if taken and depends(place.reach, step, changed, False):
+            return True
+    return False
+
+
+def kept(place: Place) -> Iterator[str]:
+    """The last operation of each call, regions inside it included, whose gradient reads a value."""
+    for call in place.calls:
+        asking = [s for s in steps(call.items) if s in place.reach.asking.steps]
+        keeping = [s.statement.op for s in asking if saves(s)]
+        yield from keeping[-1:]
+
+
+def saves(step: Step) -> bool:
+    """Whether a gradient of a step needs a value of the forward pass, however it is computed."""
+    needs = OPERATIONS[step.statement.op].needs
+    asking = (name for name, read in step.reads.items() if any(t.asks for t in read))
+    return any(all(needs[name]) for name in asking if name in needs)
+
+
+def changed_after_read(call: Call) -> bool:
+    """Whether a call changes a tensor in place that a statement of it has read before."""
+    read = {tensor for step in steps(call.items) for r in step.reads.values() for tensor in r}
+    inside = [
+        (at, changed)
+        for tensor in read
+        for changed in tensor.changed
+        for at, _ in tensor.reads
+        if call.moment < at < changed <= call.end
+    ]
+    return bool(inside)
+
+
+def takes(place: Place, kind: type) -> bool:
+    """Whether a region takes a value of this kind that is no tensor."""
+    values = (value for value in place.flow.case.inputs if isinstance(value, Value))
+    return any(isinstance(v.value, kind) and v.name in leaves(place.region.takes) for v in values)
+
+
+def more_often(place: Place) -> int:
+    """How many reruns of calls there are more where each region is one operation: 0 where gradients with
+    respect to all tensors that require one need as many, or those that are asked for."""
+    every = (place.reach.opaque_passes, place.reach.asking_passes, place.reach.passes)
+    opaque, asking, needed = (
+        sum(c in one.calls for one in passes for call in place.calls for c in around(call))
+        for passes in every
+    )
+    return 0 if opaque == needed else opaque - asking
+
+
+def in_graph(place: Place) -> bool:
+    every = {tensor for call in place.calls for tensor in entries(call)}
+    if place.flow.case.procedure.kind == "part":
+        return not every.isdisjoint(place.reach.asked)
+    return any(tensor.asks for tensor in every)
