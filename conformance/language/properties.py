@@ -96,10 +96,6 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: any(OPERATIONS[s.op].capability == "in-place" for s in p.statements),
     ),
     "no-arguments": ("a region takes no tensors", lambda p: not leaves(p.region.takes)),
-    "several-arguments": (
-        "a region takes two tensors or more",
-        lambda p: any(len(c.given) > 1 for c in p.calls),
-    ),
     "same-argument-twice": (
         "a region is given one tensor as two arguments",
         lambda p: any(len(set(map(id, c.given))) < len(c.given) for c in p.calls),
@@ -178,10 +174,6 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a floating result of a region requires no gradient",
         lambda p: any(t.floating and not t.asks for t in p.results),
     ),
-    "first-result-without-gradient": (
-        "the first result of a region requires no gradient",
-        lambda p: any(c.results and not c.results[0].asks for c in p.calls),
-    ),
     "integer-result": (
         "a region returns a tensor of integers or bools",
         lambda p: any(t.of != "value" and not t.floating for t in p.results),
@@ -211,7 +203,6 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         ),
     ),
     "called-twice": ("a region is called twice or more", lambda p: len(p.calls) > 1),
-    "not-called": ("a region is defined and not called", lambda p: not p.calls),
     "nested-inside": (
         "a region inside another one",
         lambda p: any(c.around is not None for c in p.calls),
@@ -287,16 +278,6 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     "constant-after-region": (
         "a result of a region meets a literal in the statement after it",
         lambda p: any(literal_of(item) for item in p.after()),
-    ),
-    "result-read-twice": (
-        "two statements or regions read a result of a region",
-        lambda p: any(
-            len([at for at, _ in t.reads if at > c.end]) > 1 for c in p.calls for t in c.results
-        ),
-    ),
-    "literal-in-region": (
-        "a statement of a region has a literal as an argument",
-        lambda p: any(literal_of(s) for s in p.own()),
     ),
     "stops-gradient": (
         "a region stops a gradient",
@@ -487,10 +468,6 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     "may-raise": (
         "the program may raise an error where it does so without recompute",
         lambda f: f.case.as_plain,
-    ),
-    "mean-loss": (
-        "the loss is a mean",
-        lambda f: f.case.loss is not None and f.case.loss.reduction == "mean",
     ),
     "growth": ("a case is a point of a law of growth", lambda f: f.case.law is not None),
     "dict-output": (
