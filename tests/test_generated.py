@@ -139,17 +139,6 @@ def test_dead_code_may_run_in_one_call_and_not_in_another() -> None:
     assert expect(one, "whole").executions["r", "d", "forward"].counts == (2,)
 
 
-def test_zeros_may_run_an_opaque_region_again() -> None:
-    one = case(
-        region("r", "x", "s = sin(x); t = stop_gradient(s)"), "a = multiply(t, y)", "z = exp(a)"
-    )
-    assert reruns(expect(one, "whole"), "r").counts == (0,)
-    opaque = {"region": "opaque"}
-    assert reruns(expect(one, "whole", residuals=opaque), "r").counts == (0, 1)
-    needed = case(region("r", "x", "s = sin(x); t = exp(s)"), "z = multiply(t, t)")
-    assert reruns(expect(needed, "whole", residuals=opaque), "r").counts == (1,)
-
-
 def test_three_contributions_may_be_added_up_in_another_order() -> None:
     body = "a = matmul(x, w); t = matmul(a, w)"
     twice = case(region("r", "x", body), "z = multiply(t, t)")

@@ -411,7 +411,7 @@ def test_what_is_built_on_a_variant_has_its_discipline_and_what_it_keeps(tmp_pat
     assert (model.discipline, model.residuals) == ("early-stop", {"dropout": "mask early"})
     assert not model.refuses
     model = built_on(described, ["torch/reentrant"], ADAPTERS).model
-    assert (model.discipline, model.residuals) == ("whole", {"region": "opaque"})
+    assert (model.discipline, model.residuals) == ("whole", None)
     assert "kwargs" in model.refuses
     other = built_on(describe("a:b", discipline="minimal"), ["torch/non-reentrant"], ADAPTERS)
     assert (other.model.discipline, other.model.residuals) == ("minimal", None)

@@ -167,7 +167,7 @@ def test_entry_applies_where_its_check_was_judged():
 
 
 def test_notes_are_kept_with_results():
-    entry = replace(ENTRY, url="upstream")
+    entry = replace(ENTRY, urls=("upstream", "another"))
     two = result(verdict(Status.FAIL), verdict(Status.FAIL, check="value"))
     note = KnownNote("it forgets", "upstream", "forgets")
     assert [v.known for v in noted([entry], two).verdicts] == [note, None]

@@ -16,6 +16,38 @@ OF_ONE = {"recompute": "r", "takes": [{"a": "x"}], "body": "y = sin(x)"}
 OF_DICT = {"recompute": "r", "takes": [{"a": "x", "b": "w"}], "body": "y = multiply(x, w)"}
 CHANGED = "h = sin(x); s = cos(h); g = add_in_place(h, 0.5); y = multiply(s, g)"
 
+NESTED = {
+    "recompute": "r(x)",
+    "body": ["h = sin(x)", {"recompute": "i(h)", "body": "a = exp(h)"}, "y = tanh(a)"],
+}
+BY_CLOSURE = {
+    "recompute": "r(x)",
+    "body": ["h = sin(x)", {"recompute": "i(x)", "body": "a = multiply(x, h)"}, "y = tanh(a)"],
+}
+BOTH_DRAW = {
+    "recompute": "r(x)",
+    "body": "u = uniform(shape=[2, 3]); m = multiply(x, u); d = dropout(m); y = sin(d)",
+}
+OVERWRITES = {"recompute": "r(x)", "body": "g = add_in_place(h, x); y = sin(g)"}
+ZEROS = {"recompute": "r(x, w)", "gives": ["y", "u"], "body": "y = sin(x); u = cos(w)"}
+STOPS = {"recompute": "r(x)", "body": "y = stop_gradient(x)"}
+FREES = {"recompute": "r(a)", "body": "y = multiply(a, h)"}
+
+
+def drawn(operation: str, *, last: bool = False) -> dict[str, str]:
+    """A region that multiplies with random numbers, or adds them at its end."""
+    draw = f"u = {operation}(shape=[2, 3])"
+    body = (
+        f"h = sin(x); {draw}; y = add(h, u)" if last else f"{draw}; m = multiply(x, u); y = sin(m)"
+    )
+    return {"recompute": "r(x)", "body": body}
+
+
+def unsteady(then: str) -> dict[str, str]:
+    """A region that does something else when it is called again."""
+    return {"recompute": "r(x)", "body": f"h = unsteady_sin(x, then='{then}'); y = exp(h)"}
+
+
 #: A feature, and the programs that have it and that lack it; the last statement's result is the output.
 TABLE = [
     ("dict-of-several", [OF_DICT, "z = sin(y)"], [OF_ONE, "z = sin(y)"]),
@@ -28,7 +60,39 @@ TABLE = [
         [{**SIN, "body": CHANGED.replace("s = cos(h); ", "").replace("(s, g)", "(g, g)")}, "z = sin(y)"],
     ),
     ("keeps-last:exp", [{**SIN, "body": "h = sin(x); e = exp(h); y = negative(e)"}, "z = sin(y)"],
-    [SIN, "z = exp(y)"]), ]  # fmt: skip
+    [SIN, "z = exp(y)"]),
+    ("runs-again", [SIN, "z = sin(y)"], [{**SIN, "body": "y = add(x, w)"}, "z = sin(y)"]),
+    ("inner-regions-save", [NESTED, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("global-draw-read", [drawn("uniform"), "z = sin(y)"], [drawn("numpy_uniform"), "z = sin(y)"]),
+    ("other-draw-read", [drawn("numpy_uniform"), "z = sin(y)"], [drawn("uniform"), "z = sin(y)"]),
+    ("other-draw-again", [drawn("numpy_uniform", last=True), "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("other-draw-early", [drawn("numpy_uniform"), "z = sin(y)"],
+     [drawn("numpy_uniform", last=True), "z = sin(y)"]),
+    ("draw-after-kept-draw", [{**BOTH_DRAW, "save": ["u"]}, "z = sin(y)"], [BOTH_DRAW, "z = sin(y)"]),
+    ("other-values-read", [unsteady("values"), "z = sin(y)"], [unsteady("operations"), "z = sin(y)"]),
+    ("other-operations-read", [unsteady("operations"), "z = sin(y)"], [unsteady("shape"), "z = sin(y)"]),
+    ("saved-after-others", [unsteady("operations"), "z = sin(y)"],
+     [{**SIN, "body": "y = unsteady_sin(x, then='operations')"}, "z = sin(y)"]),
+    ("switch-read", [{**SIN, "body": "y = switched_sin(x)"}, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("captured-parameter-read", [{**SIN, "body": "h = add(x, w); y = sin(h)"}, "z = sin(y)"],
+     [{**SIN, "body": "h = sin(x); y = add(h, w)"}, "z = sin(y)"]),
+    ("overwritten-read", ["h = sin(x)", OVERWRITES, "z = sin(y)"], ["h = sin(x)", SIN, "z = sin(y)"]),
+    ("saved-changed", [{**SIN, "body": CHANGED}, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("saved-overwritten", [{**SIN, "body": CHANGED}, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("saved-read-twice", [{**SIN, "body": "y = custom_sin(x, reads=2)"}, "z = sin(y)"],
+     [{**SIN, "body": "y = custom_sin(x)"}, "z = sin(y)"]),
+    ("given-by-reference", [BY_CLOSURE, "z = sin(y)"], [NESTED, "z = sin(y)"]),
+    ("mapped-argument-read", [{**SIN, "mapped": True}, "z = sin(y)"],
+     [{**SIN, "mapped": True, "body": "y = negative(x)"}, "z = sin(y)"]),
+    ("last-saved:rrelu", [{**SIN, "body": "h = sin(x); y = rrelu(h)"}, "z = sin(y)"],
+     [{**SIN, "body": "h = rrelu(x); y = sin(h)"}, "z = sin(y)"]),
+    ("node-detaches-loss", [OF_ONE, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("node-loses-gradient", [OF_ONE, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
+    ("node-runs-otherwise", [OF_ONE, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
+    ("node-gives-zeros", [ZEROS, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("node-without-result", [STOPS, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
+    ("node-frees-graph", ["h = sin(x)", "a = exp(h)", FREES, "z = sin(y)"], [SIN, "z = sin(y)"]),
+]  # fmt: skip
 
 
 def features(program: list[object], outputs: object = "z") -> frozenset[str]:

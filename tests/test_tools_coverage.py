@@ -70,7 +70,7 @@ def entry(
         cause="forgets",
         reason="it forgets",
         cases=(case,),
-        url=url,
+        urls=(url,),
         where="known.yaml:1",
     )
 

@@ -190,7 +190,7 @@ def _names(entry: Entry, line: Line, lines: Sequence[Line]) -> bool:
     urls = {line.url} | {
         other.url for other in lines if other.url and line.why == f"as {other.subject}"
     }
-    return not line.url or any(url == entry.url or url in entry.reason for url in urls)
+    return not line.url or not urls.isdisjoint(entry.urls)
 
 
 def fractions(lines: Sequence[Line], cases: Sequence[Case], known: Known) -> tuple[Fraction, ...]:

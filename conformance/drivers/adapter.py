@@ -44,7 +44,6 @@ REGION_RESIDUALS: Mapping[str, str] = {
     "flat": "nested regions are run again as one",
     "after": "a value is saved when its operation has run, so early stop comes after it",
     "asked": "a region runs again only where a value saved in it is asked for",
-    "opaque": "a region is one operation of the graph around it, and may run again for zeros",
     "ends": "what nothing in the region reads is not run again, but for its first operation",
     "passed": "what a region gives to another one directly is at hand",
     "factors": "a sine, a cosine and a hyperbolic tangent keep the factor that their gradient "

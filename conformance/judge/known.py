@@ -81,7 +81,9 @@ class CauseModel(FormModel):
     )
     says: str = Field("", description="What happens, and when, in a sentence.")
     instead: str = Field("", description="What to do instead.")
-    url: str = Field("", description="The report upstream, or the page that documents a limit.")
+    url: Words = Field(
+        [], description="The page that documents a limit, or a report upstream; others follow it."
+    )
     since: str = Field("", description="The first release that is known to deviate.")
     fixed: str = Field("", description="The first release that does not deviate any more.")
     also: list[FormModel] = Field(
@@ -138,13 +140,18 @@ class Entry:
     reason: str
     when: tuple[Condition, ...] = ()
     cases: tuple[str, ...] = ()
-    url: str = ""
+    urls: tuple[str, ...] = ()
     where: str = ""
     kind: str = "defect"
     instead: str = ""
     sometimes: str = ""
     shared: str = ""
     catalog: Catalog = field(default_factory=Catalog, repr=False, compare=False)
+
+    @property
+    def url(self) -> str:
+        """The page or the report that is shown; empty for none."""
+        return self.urls[0] if self.urls else ""
 
     @property
     def lenient(self) -> bool:
@@ -253,7 +260,7 @@ def _entries(model: CauseModel, where: str) -> Iterator[Entry]:
                 reason=" ".join(model.says.split()),
                 when=tuple(_condition(condition, where) for condition in conditions),
                 cases=_several(cases or []),
-                url=model.url,
+                urls=_several(model.url),
                 where=where,
                 kind=model.kind,
                 instead=" ".join(model.instead.split()),

@@ -14,7 +14,7 @@ from itertools import combinations
 
 from conformance.language.flow import Call, Flow, Step, Tensor
 from conformance.language.operations import OPERATIONS, RANDOM
-from conformance.language.reach import steps
+from conformance.language.reach import STEPWISE, losses, reach, steps
 from conformance.model.case import Ref, leaves
 
 #: Operations that draw from the framework's global generator, and those that draw from others.
@@ -26,13 +26,14 @@ def _moment(step: Step) -> int:
     return step.moment
 
 
-@lru_cache(maxsize=8192)
-def needed(step: Step) -> frozenset[str]:
+def needed(step: Step, asking: Collection[Tensor] | None = None) -> frozenset[str]:
     """Words for what the gradients of a statement need: arguments by name, `out` and `mask`. Literals
-    are left out."""
+    are left out. With `asking`, only for the gradients of these tensors."""
     needs = OPERATIONS[step.statement.op].needs
-    asking = (name for name, given in step.reads.items() if any(t.asks for t in given))
-    words = frozenset(word for name in asking if name in needs for word in needs[name][0])
+    words: set[str] = set()
+    for name, given in step.reads.items():
+        if any(t.asks if asking is None else t in asking for t in given):
+            words |= needs[name][0] if name in needs else frozenset()
     return frozenset(w for w in words if w in ("out", "mask") or step.reads[w])
 
 
@@ -43,6 +44,17 @@ def top(call: Call) -> tuple[Tensor, ...]:
     return tuple(tensor for name, tensor in names if name in alone and tensor.of != "value")
 
 
+def by_reference(call: Call) -> frozenset[Tensor]:
+    """The tensors that a region reads by closure, takes by name or in a container."""
+    return frozenset((*call.captured, *call.given)).difference(top(call))
+
+
+def _held_by(call: Call) -> frozenset[Tensor]:
+    """The tensors that a call keeps. Those that one inside another is given are saved by the outer one,
+    which makes them again."""
+    return by_reference(call) if call.around else frozenset((*call.captured, *call.given))
+
+
 class Backward:
     """A backward pass over the program of a case, from its losses."""
 
@@ -50,10 +62,10 @@ class Backward:
         self.flow = flow
         #: All statements as they ran.
         self.every = tuple(steps(flow.items))
-        losses = (flow.case.loss, flow.case.then)
-        self._ends = [flow.names[loss.name] for loss in losses if loss is not None]
+        self.reach = reach(flow)
+        told = flow.case.procedure.kind in ("part", "second_order", "third_order")
         #: The statements that gradients flow through.
-        self.steps = self._reached(self._ends)
+        self.steps = frozenset((self.reach.needed if told else self.reach.asking).steps)
 
     def _reached(self, ends: Iterable[Tensor]) -> frozenset[Step]:
         """The statements that gradients flow through from these tensors."""
@@ -69,11 +81,10 @@ class Backward:
     def held(self) -> frozenset[Step]:
         """The statements whose graph lives until backward: outputs come from them, or arguments of
         regions that save something."""
-        ends = {*self._ends, *self.flow.outputs}
+        ends = {*losses(self.flow), *self.flow.outputs}
         while True:
             held = self._reached(ends)
-            kept = [call for call in self._calls(held) if call.around is None]
-            more = {tensor for call in kept for tensor in (*call.given, *call.captured)}
+            more = {tensor for call in self._calls(held) for tensor in _held_by(call)}
             if more <= ends:
                 return held
             ends |= more
@@ -125,19 +136,24 @@ class Backward:
         other: Callable[[Step], bool],
         tensors: Collection[Tensor] = (),
     ) -> bool:
-        """Whether backward reads, in a call that runs again, what comes from some tensors or from
+        """Whether a gradient that is asked for reads, in a call, what comes from some tensors or from
         statements that give something else in a rerun. What a policy keeps is that of the forward
-        pass, but for the mask of a dropout."""
+        pass, but for the mask of a dropout. What is the same for many values does not count: which
+        element is largest, say."""
         changed = set(tensors)
         read = False
         for step in self.inside(call):
             own = other(step)
-            updated = OPERATIONS[step.statement.op].updates
-            given = (t for name, some in step.reads.items() if name not in updated for t in some)
+            operation = OPERATIONS[step.statement.op]
+            given = (
+                t for n, some in step.reads.items() if n not in operation.updates for t in some
+            )
             if (own or not changed.isdisjoint(given)) and not kept(step):
                 changed.update(step.makes)
-            read |= own and step in self.steps and bool(needed(step))
-            read |= not changed.isdisjoint(self.read(step))
+            if step in self.reach.needed.steps and operation.name not in STEPWISE:
+                words = needed(step, self.reach.asked)
+                named = (step.makes if w == "out" else step.reads.get(w, ()) for w in words)
+                read |= (own and bool(words)) or any(not changed.isdisjoint(some) for some in named)
         return read
 
     def draws_again(self, call: Call, operations: Collection[str], *, early: bool = False) -> bool:
@@ -145,7 +161,10 @@ class Backward:
         ends at the last value that was saved."""
         stop = self._stop(call) if early else call.end + 1
         return call in self.again and any(
-            step.statement.op in operations and step.moment < stop and not kept(step)
+            step.statement.op in operations
+            and step.moment < stop
+            and not kept(step)
+            and bool(step.call and step.call.region.preserve_rng)
             for step in self.inside(call)
         )
 
@@ -187,6 +206,28 @@ def _saved_changed(of: Backward, call: Call) -> bool:
         for tensor in of.read(step)
         for moment in tensor.changed
     )
+
+
+def _overwritten(of: Backward, step: Step) -> bool:
+    """Whether a tensor that a statement has saved is changed before backward."""
+    updated = of.flow.case.procedure.between == "update"
+    return any(
+        any(moment > step.moment for moment in tensor.changed)
+        or (updated and tensor.of == "parameter")
+        for tensor in of.read(step)
+    )
+
+
+def _reads_batched(of: Backward, call: Call) -> bool:
+    """Whether a rerun of a mapped call comes to a statement that reads what comes from its arguments."""
+    last = of.last(call)
+    batched = set(call.given)
+    for step in of.inside(call):
+        read = not batched.isdisjoint(tensor for some in step.reads.values() for tensor in some)
+        if read and last is not None and step.moment <= last.moment:
+            return call.region.mapped and call in of.again
+        batched.update(step.makes if read else ())
+    return False
 
 
 def _after_kept(of: Backward, call: Call) -> bool:
@@ -259,13 +300,26 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         "a function with its own gradient in a region reads twice what it has saved",
         lambda b, c: any(_saves_twice(step) and step in b.steps for step in b.inside(c)),
     ),
-    "captured-from-around": (
-        "a region inside another one reads by closure what that one has computed",
-        lambda b, c: c.around is not None and any(c.around.moment < t.moment for t in c.captured),
+    "given-by-reference": (
+        "a region inside another one saves something for backward, and reads what that one has "
+        "computed by closure, takes it by name or in a container",
+        lambda b, c: (
+            c.around is not None
+            and c in b.saving
+            and any(c.around.moment < tensor.moment for tensor in by_reference(c))
+        ),
+    ),
+    "mapped-argument-read": (
+        "a region that is mapped runs again, and comes to a statement that reads its arguments",
+        _reads_batched,
     ),
 }
 #: Features of a case.
 OF_CASES: Mapping[str, tuple[str, Callable[[Backward], bool]]] = {
+    "saved-overwritten": (
+        "a tensor that backward reads is written over after it was saved",
+        lambda b: any(_overwritten(b, step) for step in b.steps),
+    ),
     "inner-regions-save": (
         "more calls of regions save something for backward than there are calls of "
         "outermost regions, of "

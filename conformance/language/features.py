@@ -225,7 +225,7 @@ def is_feature(word: str) -> bool:
     family, colon, member = word.partition(":")
     if not colon:
         return word in CAPABILITIES or word in properties.REGION or word in properties.CASE
-    operations = family not in ("dtype", "procedure", "between", "changes")
+    operations = family not in ("dtype", "procedure", "between", "changes", "raises")
     return family in properties.FAMILIES and (not operations or member in OPERATIONS)
 
 

@@ -15,7 +15,7 @@ from conformance.language import nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
-from conformance.language.reach import Reach, around, entries, needs_rerun, reach, steps
+from conformance.language.reach import STEPWISE, Reach, around, entries, needs_rerun, reach, steps
 from conformance.model.case import (
     Again,
     Case,
@@ -29,8 +29,6 @@ from conformance.model.case import (
     walk,
 )
 
-#: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
-_STEPWISE = frozenset({"relu", "abs", "maximum", "max", "max_pool2d"})
 #: Operations that make tensors of fewer elements than they read.
 _FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
@@ -178,7 +176,7 @@ def _depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> boo
     if drawn:
         return True
     every = tuple(tensor for read in step.reads.values() for tensor in read)
-    return operation.name not in _STEPWISE and any(
+    return operation.name not in STEPWISE and any(
         all(
             any(not changed.isdisjoint(step.reads.get(word, every)) for word in words)
             for words in operation.needs[name]
@@ -715,10 +713,6 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a program returns a dict",
         lambda f: any(_contains(tree, Mapping) for tree in _returned(f.case)),
     ),
-    "part-of-gradients": (
-        "only some of the gradients are asked for",
-        lambda f: f.case.procedure.kind == "part",
-    ),
     "draws-in-several-regions": (
         "random numbers are drawn in two regions, one beside the other",
         lambda f: (
@@ -772,6 +766,7 @@ FAMILIES: Mapping[str, str] = {
     "region runs again",
     "flows-through": "a gradient of all that require one flows through the operation, in the region",
     "changes": "a statement of the region does this when it is called again",
+    "raises": "the program has to raise this error",
 }
 
 
@@ -809,6 +804,8 @@ def of_case(flow: Flow) -> Iterator[str]:
     yield f"procedure:{case.procedure.kind}"
     if case.procedure.between:
         yield f"between:{case.procedure.between}"
+    if case.error is not None:
+        yield f"raises:{case.error.type}"
     yield from (f"outside:{s.op}" for s in flow.outside)
 
 

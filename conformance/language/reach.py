@@ -13,6 +13,9 @@ from conformance.language.flow import Call, Flow, Step, Tensor
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import leaves
 
+#: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
+STEPWISE = frozenset({"relu", "abs", "maximum", "max", "max_pool2d"})
+
 
 def losses(flow: Flow) -> tuple[Tensor, ...]:
     """The tensors that the procedure differentiates, each in a backward pass of its own."""

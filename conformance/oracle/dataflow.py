@@ -86,11 +86,6 @@ class Call:
         return frozenset(n for step in self.steps for n in step.results)
 
     @cached_property
-    def read_outside(self) -> frozenset[int]:
-        """The tensors that it takes or captures."""
-        return self.read.union(self.taken) - self.made
-
-    @cached_property
     def kept(self) -> frozenset[int]:
         """The tensors made in it, outside of inner regions, that the policy of its region keeps."""
         kept = (item for item in self.body if isinstance(item, Step) and item.kept)
@@ -241,11 +236,9 @@ class Assumption:
     what `OPERATIONS` lists under `needs`. `declared` are the residuals that the variant declares for
     operations (`residuals` in its adapter.yaml, words separated by blanks), which take precedence.
     `active` are the tensors through which gradients flow, `differentiated` the steps whose gradients
-    are taken, those that `ends` depend on. `mask_alone`: a dropout mask can be made again without the
-    tensor that it masks.
+    are taken. `mask_alone`: a dropout mask can be made again without the tensor that it masks.
     `merged_to_end`: a region with `merge_adjacent` that no other one follows runs again to its end.
     `through`: cheap statements outside of regions run again for the gradients that read their results.
-    `opaque`: all results of a region depend on all that it takes and captures.
     `mask_kept`: a policy that keeps the results of an operation keeps its mask, too.
     """
 
@@ -254,12 +247,12 @@ class Assumption:
     declared: Mapping[str, str]
     active: frozenset[int]
     differentiated: frozenset[Step]
-    ends: tuple[int | None, ...]
     mask_alone: bool
     merged_to_end: bool
     through: bool = False
-    opaque: bool = False
     mask_kept: bool = True
+    #: The tensors that gradients are taken with respect to, by name.
+    wanted: frozenset[str] = frozenset()
     _residuals: dict[Step, frozenset[str]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -324,11 +317,9 @@ def assumptions(
             itertools.product(*ways.values()), masks, (True, False) if merged else (False,)
         ):
             chosen = dict(zip(ways, indices, strict=True))
-            words = (active, differentiated, ends, alone, to_end)
-            made = Assumption(dataflow, chosen, declared, *words)
+            words = (active, differentiated, alone, to_end)
+            made = Assumption(dataflow, chosen, declared, *words, wanted=wanted)
             yield made
-            if "opaque" in made.regions and not alternatives:
-                yield replace(made, opaque=True)
             if "cheap" in made.regions:
                 yield replace(made, through=True)
             if len(masks) > 1 and any(step.kept for step in dataflow.steps):

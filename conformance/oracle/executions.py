@@ -25,12 +25,10 @@ def whole(assumption: Assumption) -> Counter[Key]:
 
     If the variant says `asked`, only regions run again in which a residual was saved that backward
     reads; if `flat`, inner regions do not count as regions; if `ends`, statements whose results nothing
-    in the region reads do not run again. If regions are `opaque`, those that zeros reach run again, too.
+    in the region reads do not run again.
     """
     if "asked" in assumption.regions:
         again = asked_for(assumption)
-    elif assumption.opaque:
-        again = reached_calls(assumption)
     else:
         taken = assumption.differentiated
         again = {call for call in assumption.dataflow.calls if not taken.isdisjoint(call.steps)}
@@ -53,38 +51,6 @@ def is_end(step: Step) -> bool:
     first, *rest = step.chain[0].steps
     read = {number for other in rest for number in other.reads}
     return step is not first and read.isdisjoint(step.results)
-
-
-def reached_calls(assumption: Assumption) -> set[Call]:
-    """The calls of regions that run again where each region is one operation of the graph around it: all
-    its results depend on all that it takes and captures, and its gradients are taken of all results."""
-    dataflow, again = assumption.dataflow, set[Call]()
-
-    def back(items: list[Step | Call], begin: Set[int], ends: Iterable[int | None]) -> None:
-        active, wanted = {*begin}, {*ends}
-        for item in items:
-            if isinstance(item, Call):
-                made = item.gives if not active.isdisjoint(item.read_outside) else ()
-            else:
-                made = item.results if dataflow.differentiable(item, active) else ()
-            active |= {n for n in made if dataflow.tensors[n].floating}
-        for item in reversed(items):
-            if isinstance(item, Step):
-                names = dataflow.differentiable(item, active)
-                read = frozenset(n for name in names for n in item.arguments[name])
-                reached = not wanted.isdisjoint(item.results)
-            else:
-                read = item.read_outside
-                reached = not wanted.isdisjoint(active.intersection(item.gives))
-                if reached := reached and not active.isdisjoint(read):
-                    again.add(item)
-                    back(item.body, active.intersection(read).union(item.taken), item.gives)
-            if reached:
-                wanted |= active.intersection(read)
-
-    leaves = assumption.active.intersection(dataflow.leaves.values())
-    back(dataflow.body, leaves, assumption.ends)
-    return again
 
 
 def asked_for(assumption: Assumption) -> set[Call]:
@@ -381,17 +347,15 @@ class Executions:
         ):
             counted = rule(assumed)
             if kind == "per_output":
-                active, ends = self.dataflow.active(self.case.wrt), (self.dataflow.second_loss,)
+                active, ends = self.dataflow.active(assumed.wanted), (self.dataflow.second_loss,)
                 taken = self.dataflow.differentiated(active, ends)
-                counted = counted + rule(replace(assumed, differentiated=taken, ends=ends))
+                counted = counted + rule(replace(assumed, differentiated=taken))
                 if self.least:  # one backward program may serve all outputs
                     both = rule(replace(assumed, differentiated=assumed.differentiated | taken))
                     for key, count in both.items():
                         seen[key].setdefault(2 * count)
             for key in seen:
                 seen[key].setdefault(counted[key])
-        if "opaque" in self.declared.get("region", ""):  # zeros may reach some of them
-            return {key: tuple(range(min(counts), max(counts) + 1)) for key, counts in seen.items()}
         return {key: tuple(counts) for key, counts in seen.items()}
 
     def _rerun(self, key: Key, counts: tuple[int, ...]) -> Allowed:

@@ -1,5 +1,4 @@
-"""A checkpointed function runs again in forward, once for each argument, and what it computes is
-kept."""
+"""A checkpointed function runs again in forward, once for each argument; all it computes is kept."""
 
 import weakref
 

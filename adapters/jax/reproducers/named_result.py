@@ -1,5 +1,4 @@
-"""An operation whose derivative reads its own result is recomputed although the result is kept by
-name."""
+"""An operation whose gradient reads its result is recomputed although a name keeps the result."""
 
 import jax
 import jax.ad_checkpoint

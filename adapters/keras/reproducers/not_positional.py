@@ -1,5 +1,4 @@
-"""A tensor that a function under `keras.remat` reads by closure, or takes by keyword, gets no
-gradient."""
+"""A tensor that a function in `keras.remat` captures, or takes by keyword, gets no gradient."""
 
 import os
 

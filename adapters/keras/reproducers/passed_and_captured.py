@@ -1,5 +1,4 @@
-"""A variable that is an argument of a function under `keras.remat`, and captured, gets one part of its
-gradient."""
+"""A variable that a function in `keras.remat` takes and captures gets one part of its gradient."""
 
 import os
 

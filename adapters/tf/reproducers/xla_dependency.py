@@ -1,5 +1,4 @@
-"""Compiled by XLA, a function is not recomputed if it has no arguments, or its first output no
-gradient."""
+"""With XLA, a function without arguments, or whose first output has no gradient, is not recomputed."""
 
 import tensorflow as tf
 
