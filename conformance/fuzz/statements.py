@@ -72,10 +72,14 @@ class Statements:
         given = dict(zip(operation.tensors, first, strict=False))
         return self._of(operation, scope, given) or self.plain(scope)
 
-    def plain(self, scope: Scope, target: str = "", like: Tensor | None = None) -> Made:
-        """A statement of an operation of one tensor, which gives one of the same shape."""
+    def plain(
+        self, scope: Scope, target: str = "", like: Tensor | None = None, of: str = ""
+    ) -> Made:
+        """A statement of an operation of one tensor, that of this name or one like another one, which
+        gives one of the same shape."""
         names = [n for n in scope.tensors() if like is None or n in scope.like(like)]
         names = [n for n in names if n not in scope.read] or names or [self.leaf(scope)]
+        names = [of] if of else names
         given = {"x": self.choices.one(names)}
         fitting = [o for o in self.operations if o.elementwise]
         tried = (self._of(o, scope, given, target) for o in (self.choices.one(fitting), *fitting))
