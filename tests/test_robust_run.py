@@ -328,19 +328,12 @@ def test_whatever_an_implementation_raises_is_its_fault_and_can_be_known(run, tm
         (verdict,) = found[way]
         assert (verdict.check, verdict.status) == ("error", "fail"), way
         assert verdict.message in [f"raised {said.format(p)}" for p in ("forward", "backward")]
-    entries = [
-        {
-            "case": "mini/square",
-            "variant": way,
-            "check": "error",
-            "observed": words,
-            "cause": "raises",
-            "reason": "why",
-        }
+    forms = [
+        {"variants": way, "shows": {"error": said.partition(" in ")[0]}}
         for way, said in RAISED.items()
-        for words in [said.partition(" in ")[0]]
     ]
-    Path(adapter, "known.yaml").write_text(json.dumps(entries))
+    cause = {"cause": "raises", "cases": "mini/square", "says": "why", "also": forms}
+    Path(adapter, "known.yaml").write_text(json.dumps([cause]))
     assert run(*chosen).returncode == Exit.OK
 
 

@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from conformance.fuzz.scope import Scope
+from conformance.fuzz.choices import Choices
+from conformance.fuzz.scope import Declared, Scope
+from conformance.fuzz.statements import Made, Statements
 from conformance.fuzz.words import Word
 
 Raw = Any
-if TYPE_CHECKING:
-    from conformance.fuzz.nodes import Nodes
-
 #: What a region takes and gives that is no tensor.
 _VALUES, _LITERALS = (2.0, 3, True, None, "mode", [1, 2]), (None, 7, 0.5, True)
+
+
+class Nodes(Protocol):
+    """What makes the nodes of a program, a region's body among them: `conformance.fuzz.nodes.Nodes`."""
+
+    choices: Choices
+    declared: Declared
+    statements: Statements
+    words: Sequence[Word]
+    wanted: list[Word]
+    used: list[Word]
+
+    def has(self, feature: str) -> bool: ...
+    def name(self) -> str: ...
+    def granularity(self) -> dict[str, Any]: ...
+    def body(self, scope: Scope, most: int) -> list[Raw]: ...
+    def statement(self, scope: Scope) -> list[Raw]: ...
+    def add(self, made: Made, scope: Scope) -> list[Raw]: ...
+    def within(self, scope: Scope) -> list[Raw]: ...
+    def change(self, scope: Scope, names: set[str]) -> list[Raw]: ...
+    def leave(self, scope: Scope, inner: Scope) -> None: ...
 
 
 @dataclass(frozen=True)
