@@ -204,8 +204,8 @@ def unused(
     """The known deviations that explain nothing in a whole run of these cases.
 
     `covered` are the positions in their list of those that speak of a result. Those of the suite's own
-    cases are left out where others were run in their place, and those whose features none of these cases
-    has: they are about other programs.
+    cases are left out where others were run in their place; those whose features none of these cases
+    has: they are about other programs; and those that show sometimes only.
     """
     try:
         folder = find_paths(adapters=paths.adapters).cases
@@ -218,6 +218,6 @@ def unused(
     return tuple(
         entry
         for position, entry in enumerate(known)
-        if not entry.shared and position not in covered and not any(map(entry.names_case, absent))
+        if not entry.lenient and position not in covered and not any(map(entry.names_case, absent))
         if entry.cases or any(map(entry.names_case, ids))
     )

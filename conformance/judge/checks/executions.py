@@ -39,8 +39,10 @@ def _judge(evidence: Evidence) -> Verdict:
     counted = {(region, statement) for region, statement, _ in [*observed, *control] if statement}
     known = {(region, statement) for region, statement, _ in evidence.expected.executions}
     judged = counted | {(region, "") for region, _ in known if region}
-    if evidence.variant.model.discipline == "minimal":  # regions are counted by their statements
-        judged -= {(region, "") for region, statement in known - counted if statement}
+    if evidence.variant.model.discipline == "minimal":
+        # A region is counted by its statements: by those that are counted, where not all of them are.
+        partly = {region for region, statement in known - counted if statement}
+        judged -= {(region, "") for region in partly & {region for region, _ in counted}}
     wrong = tuple(
         Count(*key, observed[key], allowed.counts, allowed.reason)
         for key, allowed in evidence.expected.executions.items()
