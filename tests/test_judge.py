@@ -203,3 +203,24 @@ def test_judge_says_how_it_was_observed() -> None:
     methods = {"executions": "line trace", "retained memory": "mallinfo2"}
     found = judge(PLAIN, variant(), lambda _: EXPECTED, Observation(CONTROL, SEEN, methods))
     assert {v.check: v.method for v in found if v.method} == methods
+
+
+@pytest.mark.parametrize(
+    ("forward", "rerun", "status"),
+    [
+        # Nothing in the region was counted: that is no reason to pass it.
+        ({".z forward": 1}, {}, Status.FAIL),
+        # Of two statements one is counted, and judged for the region.
+        ({"block.h forward": 1, ".z forward": 1}, {"block.h rerun": 1}, Status.PASS),
+        ({"block.h forward": 1, ".z forward": 1}, {}, Status.FAIL),
+    ],
+)
+def test_a_region_is_judged_by_what_was_counted_in_it(
+    forward: dict[str, int], rerun: dict[str, int], status: Status
+) -> None:
+    plain = replace(CONTROL, executions=executions(forward))
+    again = replace(SEEN, executions=executions({**forward, **rerun}))
+    of = evidence(plain=plain, recomputed=again)
+    model = of.variant.model.model_copy(update={"discipline": "minimal"})
+    seen = replace(of, variant=replace(of.variant, model=model))
+    assert [v.status for v in CHECKS["executions"].verdicts(seen)] == [status]
