@@ -102,7 +102,8 @@ class Accumulating(Run):
         else:
             if self.depends(self.case.loss):
                 self.write_backward("loss.backward")
-            code.wrote("start")
+            else:
+                code.wrote("start")
             code(f"gradients = {self.values.gradients()}")
         if kind not in ("backward", "part"):
             results.append('"again": again')
