@@ -204,20 +204,19 @@ def unused(
     """The known deviations that explain nothing in a whole run of these cases.
 
     `covered` are the positions in their list of those that speak of a result. Those of the suite's own
-    cases are left out where others were run in their place; those whose features none of these cases
-    has: they are about other programs; and those that show sometimes only.
+    cases are left out where others were run in their place, and so are those that go by features: they
+    are about programs, and in each judged program that has the features the deviation has to show.
     """
     try:
         folder = find_paths(adapters=paths.adapters).cases
         own = () if folder == paths.cases else load_folder(folder)
     except ConformanceError:  # an installation without cases of its own
         own = ()
-    ids = {case.id for case in cases}
-    absent = {case.id for case in own} - ids
+    absent = {case.id for case in own} - {case.id for case in cases}
     known = bound(known, Catalog([*own, *cases]))
     return tuple(
         entry
         for position, entry in enumerate(known)
-        if not entry.lenient and position not in covered and not any(map(entry.names_case, absent))
-        if entry.cases or any(map(entry.names_case, ids))
+        if entry.cases and not entry.lenient and position not in covered
+        if not any(map(entry.names_case, absent))
     )
