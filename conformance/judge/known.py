@@ -4,10 +4,10 @@ A cause says which variants deviate and when: `when` names features of the progr
 `conformance.language.features`), `shows` the checks that deviate then, with a piece of text that the
 verdict must contain. An adapter has a program that shows the cause in `reproducers/<cause>.py`.
 
-Causes are strict. The run fails where a deviation is gone, and where the case ids of a cause
-explain none. What depends on chance says `sometimes`, and why: it may be seen in some cases, or in none. Causes that an
-implementation shares with the variant that it is built on need not explain any: the implementation may
-do better.
+Causes are strict. The run fails where a deviation is gone, and where the case ids of a cause explain
+none. What depends on chance says `sometimes`, and why: it may be seen in some cases, or in none. Causes
+that an implementation shares with the variant that it is built on need not explain any: the
+implementation may do better.
 """
 
 from __future__ import annotations
