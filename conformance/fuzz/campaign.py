@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from conformance.drivers.adapter import Variant
 from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Raw, Vocabulary, loaded, written
@@ -142,7 +144,8 @@ class Campaign:
 
     def _shown(self, program: Generated, variant: Variant) -> tuple[Result, Mapping[Key, Triaged]]:
         """The result of a program, and one unexpected verdict on it of each group."""
-        result = self.runner.run(program.case, variant)
+        with np.errstate(all="ignore"):  # the numbers of generated programs may overflow
+            result = self.runner.run(program.case, variant)
         unexpected = [t for t in triaged(self.known, result) if t.triage is Triage.UNEXPECTED]
         return result, {_key(result, one): one for one in reversed(unexpected)}
 
