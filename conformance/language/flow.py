@@ -78,29 +78,25 @@ class Call:
     given: tuple[Tensor, ...] = ()
     captured: tuple[Tensor, ...] = ()
     results: tuple[Tensor, ...] = ()
-    #: Statements and calls of the body, in order.
-    body: list[Statement | Call] = field(default_factory=list)
-    #: The same, each statement as it ran.
+    #: Statements of the body, as they ran, and calls in it, in order.
     items: list[Step | Call] = field(default_factory=list)
-    #: By statement or call of the body (its `id`), the tensors that it read.
-    read: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)
     #: The last moment of the body.
     end: int = 0
 
     def within(self) -> Iterator[Call]:
         """This call and the calls in its body, at any depth."""
         yield self
-        for item in self.body:
+        for item in self.items:
             if isinstance(item, Call):
                 yield from item.within()
 
     def statements(self) -> Iterator[Statement]:
         """The statements of the body, those of inner calls included."""
-        for item in self.body:
+        for item in self.items:
             if isinstance(item, Call):
                 yield from item.statements()
             else:
-                yield item
+                yield item.statement
 
     @property
     def depth(self) -> int:
@@ -116,8 +112,6 @@ class Flow:
         self.calls: list[Call] = []
         self.of_region: dict[str, list[Call]] = {}
         self.given: dict[str, Tensor] = {}
-        #: Statements outside of regions.
-        self.outside: list[Statement] = []
         #: Statements outside of regions, as they ran, and the outermost calls, in order.
         self.items: list[Step | Call] = []
         self._moment = 0
@@ -163,11 +157,6 @@ class Flow:
         names.update(zip(node.targets, made, strict=True))
         step.makes = made
         (self.items if call is None else call.items).append(step)
-        if call is None:
-            self.outside.append(node)
-        else:
-            call.body.append(node)
-            call.read[id(node)] = tuple(read)
 
     def _region(self, node: Region | Again, names: dict[str, Tensor], around: Call | None) -> None:
         region = node if isinstance(node, Region) else self._regions[node.region]
@@ -187,9 +176,6 @@ class Flow:
         self.calls.append(call)
         self.of_region.setdefault(region.name, []).append(call)
         (self.items if around is None else around.items).append(call)
-        if around is not None:
-            around.body.append(call)
-            around.read[id(call)] = (*call.given, *call.captured)
         self._run(region.body, inner, call)
         call.end = self._moment
         call.results = tuple(inner[name] for name in leaves(region.gives) if name in inner)
@@ -198,6 +184,11 @@ class Flow:
         names.update(zip(leaves(node.gives), call.results, strict=False))
         if node.returned:
             names[node.returned] = Tensor("value")
+
+    @property
+    def outside(self) -> tuple[Statement, ...]:
+        """The statements outside of regions."""
+        return tuple(item.statement for item in self.items if isinstance(item, Step))
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:

@@ -70,7 +70,8 @@ class Place:
 
     def own(self) -> tuple[Statement, ...]:
         """The statements of the region itself."""
-        return tuple(s for call in self.calls[:1] for s in call.body if isinstance(s, Statement))
+        items = (item for call in self.calls[:1] for item in call.items)
+        return tuple(item.statement for item in items if isinstance(item, Step))
 
     def inside(self, tensor: Tensor) -> bool:
         """Whether a tensor is made in the region."""
@@ -95,12 +96,18 @@ def dead(place: Place) -> bool:
         needed = {id(t.maker) for t in call.results} | {
             id(c) for t in call.results for c in t.returned_by
         }
-        for item in reversed(call.body):
-            kept = isinstance(item, Statement) and (item.op in NOTED or OPERATIONS[item.op].updates)
-            if not kept and id(item) not in needed and isinstance(item, Statement):
-                return True
-            for tensor in call.read[id(item)]:
-                needed |= {id(maker) for maker in (tensor.maker, *tensor.returned_by)}
+        for item in reversed(call.items):
+            if isinstance(item, Step):
+                statement = item.statement
+                writes = statement.op in NOTED or OPERATIONS[statement.op].updates
+                if not writes and id(statement) not in needed:
+                    return True
+                read = [tensor for tensors in item.reads.values() for tensor in tensors]
+            else:
+                read = [*item.given, *item.captured]
+            needed |= {
+                id(maker) for tensor in read for maker in (tensor.maker, *tensor.returned_by)
+            }
     return False
 
 
