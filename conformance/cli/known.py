@@ -84,7 +84,7 @@ def _listed(owner: Adapter, entries: Sequence[Entry], cases: Sequence[Case]) -> 
         first, number = by_cause[cause][0], counted(len(shown[cause]), "case")
         told = f", {everyday[cause]} of them everyday" if everyday[cause] else ""
         yield f"{owner.name} {cause or '(no name yet)'}: {first.kind}, {number}{told}"
-        yield f"  {first.reason or '(nothing is said of it yet)'}"
+        yield f"  {first.reason or '(no description yet)'}"
         if first.instead:
             yield f"  Instead: {first.instead}"
         for entry in by_cause[cause]:

@@ -204,7 +204,7 @@ def unused(
     """The known deviations that explain nothing in a whole run of these cases.
 
     `covered` are the positions in their list of those that speak of a result. Those of the suite's own
-    cases are left out where others were run in their place, and so are those that go by features: they
+    cases are left out where others were run in their place, and so are those with features: they
     are about programs, and in each judged program that has the features the deviation has to show.
     """
     try:
