@@ -14,6 +14,7 @@ from conformance.language.load import load_text
 from conformance.model.case import Case
 from conformance.model.observation import Allowed, Expected, RandomSample
 from conformance.oracle.expected import expect
+from conformance.oracle.interpreter import check_shapes
 from conformance.oracle.reached import missing, reached
 
 ADAPTERS = Path(__file__).parents[1] / "adapters"
@@ -193,3 +194,24 @@ def test_a_call_has_the_containers_of_its_region() -> None:
     first = region("r", "[[x, y]]", "t = multiply(x, y)")
     with pytest.raises(CaseError, match="region 'r' takes other containers"):
         case(first, "{call: r, takes: [x], gives: u}", "z = multiply(t, u)")
+
+
+@pytest.mark.parametrize(
+    ("procedure", "operation", "message"),
+    [
+        ("{backward: {between: switch}}", "sin", "nothing in this program reads what 'switch'"),
+        ("inference", "slope_of_sin", "slope_of_sin takes a gradient where gradients are switched"),
+        ("{backward: {after: inference}}", "slope_of_sin", "slope_of_sin takes a gradient where"),
+    ],
+)
+def test_a_procedure_that_the_program_cannot_follow(
+    procedure: str, operation: str, message: str
+) -> None:
+    with pytest.raises(CaseError, match=message):
+        case(region("r", "x", f"t = {operation}(x)"), procedure=procedure)
+
+
+def test_what_requires_no_gradient_has_no_slope() -> None:
+    program = case("d = stop_gradient(x)", region("r", "d", "t = slope_of_sin(d)"))
+    with pytest.raises(CaseError, match="its argument requires no gradient"):
+        check_shapes([program])

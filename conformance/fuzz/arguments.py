@@ -48,6 +48,8 @@ class Arguments:
     _lengths: dict[str, Any] = field(default_factory=dict)
     _dtype: str = ""
     _number: bool = False
+    #: The arguments so far, as they are written.
+    _chosen: set[str] = field(default_factory=set)
 
     def all(self) -> tuple[list[str], list[Any]]:
         """The arguments as they are written, and their values."""
@@ -57,6 +59,7 @@ class Arguments:
             text, value = self._one(name, pattern)
             texts.append(text)
             values.append(value)
+            self._chosen.add(text)
             if isinstance(value, Tensor):
                 _unified(pattern, value.shape, self._lengths)
                 self._dtype = self._dtype or (value.dtype if "float" in value.dtype else "")
@@ -83,6 +86,8 @@ class Arguments:
             value = choices.one(_NUMBERS)
             return repr(value), value
         fitting = [] if self.fill else self._fitting(name, pattern)
+        if operation.apart:
+            fitting = [n for n in fitting if n not in self._chosen]
         if fitting and choices.chance(90):
             unread = [n for n in fitting if n not in scope.read]
             chosen = choices.one(unread or fitting) if choices.chance(75) else choices.one(fitting)

@@ -95,6 +95,8 @@ class _Program:
         wanted = choices.some(known.operations, 0, 2)
         unsteady = choices.chance(7) or any(o.unlike for o in wanted)
         self.words = self._words(unsteady)
+        self.between = vocabulary.between(self.words)
+        wanted += vocabulary.changed_by(self.words)
         dtypes = _DTYPES if "bfloat16" in known.allowed else _DTYPES[:-1]
         self.declared = Declared(choices.one(dtypes))
         # What is unsteady is so from its second call on, which the forward pass is to have none of.
@@ -133,7 +135,8 @@ class _Program:
         """The case as YAML data."""
         nodes, scope, declared = self.nodes, self.scope, self.declared
         fill = SIGNED if self.choices.chance(70) else POSITIVE
-        first = declared.tensor("inputs", self.choices.one(_SHAPES), fill)
+        section = "parameters" if self.between == "update" else "inputs"
+        first = declared.tensor(section, self.choices.one(_SHAPES), fill)
         scope.values[first] = declared.values[first]
         program = nodes.top(scope)
         if "autocast" in self.words:
@@ -158,7 +161,7 @@ class _Program:
                 last = statements.of(_product(self.known.operations), scope, unread[0])
             program += self.nodes.add(last, scope)
             floats = [n for n in last.results if n in scope.tensors()] + floats
-        if "unseeded" in self.known.allowed and choices.chance(4) and not self.words:
+        if "unseeded" in self.known.allowed and choices.chance(5) and not self.words:
             self.factor = self.declared.tensor("parameters", (), {"full": 0.5})
             last = statements.of(_product(self.known.operations), scope, floats[0], self.factor)
             program += self.nodes.add(last, scope)
@@ -177,9 +180,7 @@ class _Program:
         """What a case says beside its program, because of what is in it."""
         used, flags = self.statements.used, self.statements.raising
         errors = [word.raises for word in self.nodes.used if word.raises]
-        procedure = self.words.get("procedure")
-        backward = procedure.get("backward", {}) if isinstance(procedure, dict) else {}
-        between = backward.get("between")
+        procedure, between = self.words.get("procedure"), self.between
         told: dict[str, Any] = {}
         unlike = [o.unlike for o in used if o.unlike]
         if errors:

@@ -181,7 +181,9 @@ class Region:
         chosen = made[:1]
         if not (single or self._flat or choices.chance(55)):
             chosen += choices.some(made[1:], 0, 2)
-            back = [n for n in takes if n in scope.made and n not in scope.read]
+            back = [
+                n for n in takes if n in scope.made and n not in scope.read and n in inner.values
+            ]
             if self.defined:
                 back = [*chosen, *inner.tensors("")]
             if back and choices.chance(70 if self.defined else 15):

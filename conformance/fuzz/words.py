@@ -18,7 +18,7 @@ from conformance.errors import CaseError
 from conformance.language import spec
 from conformance.language.features import required_by
 from conformance.language.load import load_text
-from conformance.language.operations import OPERATIONS
+from conformance.language.operations import OPERATIONS, Operation
 from conformance.model.case import Untrained
 
 #: The error that a program raises because of a word of a region.
@@ -108,7 +108,7 @@ def _features(of_region: Mapping[str, Any], of_case: Mapping[str, Any]) -> froze
         "recompute": "r1",
         "takes": ["x1"],
         "gives": "t1",
-        "body": _body(of_region),
+        "body": _body(of_region, of_case),
         **of_region,
     }
     case = {**_SMALL, "program": [region, "t2 = multiply(t1, w1)"], **of_case}
@@ -116,7 +116,7 @@ def _features(of_region: Mapping[str, Any], of_case: Mapping[str, Any]) -> froze
         case["gradients"] = {"then": "sum(t1)"}
     plain = {**_SMALL, "program": [{**region, **dict.fromkeys(())}, "t2 = multiply(t1, w1)"]}
     plain["program"][0] = {k: v for k, v in region.items() if k not in of_region} | {
-        "body": _body({})
+        "body": _body({}, {})
     }
     try:
         return required(case) - required(plain)
@@ -124,10 +124,23 @@ def _features(of_region: Mapping[str, Any], of_case: Mapping[str, Any]) -> froze
         return None
 
 
-def _body(words: Mapping[str, Any]) -> list[str]:
+def _body(of_region: Mapping[str, Any], of_case: Mapping[str, Any]) -> list[str]:
     """A statement of the operation that goes by one of these words, or of the first one."""
-    fitting = (o.name for o in OPERATIONS.values() if o.within and words.get(o.within))
-    return [f"t1 = {next(fitting, 'sin')}(x1)"]
+    fitting = [o.name for o in OPERATIONS.values() if o.within and of_region.get(o.within)]
+    fitting += [o.name for o in changed_by(of_case)]
+    return [f"t1 = {next(iter(fitting), 'sin')}(x1)"]
+
+
+def between(words: Mapping[str, Any]) -> str:
+    """What happens between forward and backward in a case with these words; empty for nothing."""
+    procedure = words.get("procedure")
+    backward = procedure.get("backward", {}) if isinstance(procedure, Mapping) else {}
+    return backward.get("between") or ""
+
+
+def changed_by(words: Mapping[str, Any]) -> list[Operation]:
+    """The operations that a case with these words changes between forward and backward."""
+    return [o for o in OPERATIONS.values() if o.between and o.between == between(words)]
 
 
 def required(raw: Mapping[str, Any]) -> frozenset[str]:

@@ -83,6 +83,7 @@ class CaseBuilder(Source):
         known = set(names) - generators
         program = self._program.nodes(model.program, ("program",))
         self._program.names.follow(program, known)
+        self._check_procedure(program)
         self._outputs = self._read_outputs(program, known)
         self._arrays = tuple(value for value in given if isinstance(value, Array))
         self._asking = tuple(array.name for array in self._arrays if array.gradient)
@@ -212,6 +213,25 @@ class CaseBuilder(Source):
             hint = "`procedure: backward` alone is a backward pass"
             raise self.error(message, "procedure", "backward", hint=hint)
         return Procedure("backward", between=backward.between or "", after=backward.after or "")
+
+    def _check_procedure(self, program: Sequence[Node]) -> None:
+        """Refuse a procedure that changes what is not there, or that takes no gradient of a program that
+        takes one itself."""
+        used = {node.op for node in walk(program) if isinstance(node, Statement)}
+        procedure, model = self._procedure, self._model
+        changing = {
+            o.name for o in OPERATIONS.values() if o.between and o.between == procedure.between
+        }
+        if changing and used.isdisjoint(changing):
+            message = f"nothing in this program reads what {procedure.between!r} changes"
+            hint = f"{' and '.join(sorted(changing))} reads it"
+            raise self.error(message, "procedure", "backward", "between", hint=hint)
+        if procedure.between == "update" and not model.parameters:
+            raise self.error("there is no parameter to update", "procedure", "backward", "between")
+        slopes = {n for n in used if OPERATIONS[n].capability == "gradient-inside"}
+        if slopes and "inference" in (procedure.kind, procedure.after):
+            message = f"{min(slopes)} takes a gradient where gradients are switched off"
+            raise self.error(message, "procedure")
 
     def _read_outputs(self, program: Sequence[Node], known: set[str]) -> Tree:
         outputs = self._program.gives(self._model, "outputs", program, ())

@@ -56,11 +56,13 @@ class Operation:
     one that ends in `?` is not a tensor. `results` is the number of results, 0 where an option says
     so. `updates` names arguments that are changed in place (running statistics), `whole` those that
     hold whole numbers, `parts` those that are complex. `over` names an argument that programs write the
-    result over, `within` a word of the region that it must stand in. `raises` is the error that it
+    result over, `within` a word of the region that it must stand in, `between` the word for what happens
+    between forward and backward that changes what it computes. `raises` is the error that it
     raises where its flag is true. `unlike` says that programs do something else in the rerun, and that
     implementations differ on it. Frameworks compute what is `exact` in float32 and float64 alone. Of a
     `joint` operation, an element of the result depends on more than one of the argument. The result of
-    a `view` may share its memory with the argument.
+    a `view` may share its memory with the argument. Of equal arguments of one that is `apart`, little
+    but rounding errors would be left in its result or its gradients.
     """
 
     name: str
@@ -76,11 +78,13 @@ class Operation:
     parts: str = ""
     over: str = ""
     within: str = ""
+    between: str = ""
     raises: str = ""
     unlike: str = ""
     exact: bool = False
     joint: bool = False
     view: bool = False
+    apart: bool = False
 
     @cached_property
     def patterns(self) -> tuple[tuple[str, ...] | None, ...]:
@@ -147,7 +151,8 @@ _TOGETHER = "(...) and (...) give (...)"
 _ADDED = "(n, ...) and (...) give (n, ...)"
 _ONE = "one number, ()"
 _UNLIKE = {"unlike": "The rerun computes something else than the forward pass."}
-_RAISES, _EXACT, _VIEW = {"raises": "ValueError"}, {"exact": True}, {"view": True}
+_RAISES, _EXACT = {"raises": "ValueError"}, {"exact": True}
+_VIEW, _APART = {"view": True}, {"apart": True}
 _CONVOLVED = (
     "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
     "with the odd zero at the end"
@@ -192,12 +197,19 @@ def _op(
 
 _ALL = (
     _op("add", "a b", "a:, b:", _BROADCAST),
-    _op("subtract", "a b", "a:, b:", _BROADCAST),
+    _op("subtract", "a b", "a:, b:", _BROADCAST, told=_APART),
     _op("multiply", "a b", "a: b, b: a", _BROADCAST),
-    _op("divide", "a b", "a: b, b: a b | out b", _BROADCAST),
+    _op("divide", "a b", "a: b, b: a b | out b", _BROADCAST, told=_APART),
     _op("negative", "x", "x:"),
     _op("matmul", "a b", "a: b, b: a", "(..., n, k) and (k, m) give (..., n, m)"),
-    _op("solve", "a b", _SOLVED, "(n, n) and (n, k) give (n, k)", capability="solve", told=_EXACT),
+    _op(
+        "solve",
+        "a b",
+        _SOLVED,
+        "(n, n) and (n, k) give (n, k)",
+        capability="solve",
+        told=_EXACT | _APART,
+    ),
     _op(
         "linear", "x w b", "x: w, w: x, b:", "(..., n, in), (out, in) and (out,) give (..., n, out)"
     ),
@@ -287,7 +299,7 @@ _ALL = (
     _op("noted_sin", "x", "x: x"),
     _op("unsteady_sin", "x", "x: x", capability="unsteady", told=_UNLIKE, then=_CHANGES),
     _op("counted_sin", "x seen?", "x: x", capability="list-changed", told=_UNLIKE),
-    _op("switched_sin", "x", "x: x"),
+    _op("switched_sin", "x", "x: x", told={"between": "switch"}),
     _op("doubled_sin", "x", "x: x", told={"within": "contexts"}),
     _op("raise_in_rerun", "x flag?", "x: x", capability="unsteady", told=_UNLIKE),
     _op("accumulate_sin", "x total", "x: x", _ADDED, updates="total", capability="accumulate"),

@@ -64,12 +64,14 @@ def expect(
 
 def computed(case: Case, rounding: float = 0.0) -> Expected:
     """The values and gradients of a case, with random numbers of the reference's own. Each result is off
-    by a random part of it, as much as `rounding` at most."""
+    by a random part of it, as much as `rounding` at most; what is 0 is below it, where relu has the
+    slope that it has at 0."""
     rng = np.random.default_rng(case.seed)
 
     def rounded(data: Array) -> Array:
         sizes = np.abs(data) + 1e-3 * np.max(np.abs(data), initial=0.0)
-        return np.asarray(data + rounding * sizes * rng.uniform(-1, 1, data.shape))
+        errors = rounding * sizes * rng.uniform(-1, 1, data.shape)
+        return np.asarray(data + np.where(data == 0, -np.abs(errors), errors))
 
     before = tape.random_state()
     tape.seed(case.seed)

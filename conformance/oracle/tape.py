@@ -922,7 +922,9 @@ def asking_sin(x: Tensor) -> Tensor:
 @_operation
 def slope_of_sin(x: Tensor) -> Tensor:
     """`cos(x)`. Programs compute it as the framework's gradient of `sum(sin(x))`, inside the
-    forward pass."""
+    forward pass. Raises `ValueError` where `x` requires no gradient."""
+    if x.node is None:
+        raise ValueError("its argument requires no gradient")
     return cos(x)
 
 
