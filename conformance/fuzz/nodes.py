@@ -19,7 +19,9 @@ from conformance.oracle.tape import Tensor
 _CAST = next(o.name for o in OPERATIONS.values() if "dtype" in o.options)
 Raw = Any
 #: How deep regions are nested.
-_DEPTH = 3
+_DEPTH = 5
+#: How often, in percent, a node of the body of a region is one. Few programs are nested deeply.
+NESTED = (*[12] * 15, 40)
 
 
 @dataclass
@@ -35,6 +37,10 @@ class Nodes:
     wanted: list[Word]
     #: The words that regions have.
     used: list[Word] = field(default_factory=list)
+    #: The names for what regions return as a whole, a tuple or a dict.
+    returned: list[str] = field(default_factory=list)
+    #: How often, in percent, a node of a region's body is a region, where it may be.
+    nested: int = NESTED[0]
     _regions: int = 0
 
     def has(self, feature: str) -> bool:
@@ -81,7 +87,7 @@ class Nodes:
         inside = self.has("nested-regions") and scope.depth < _DEPTH
         inside = inside and not scope.words.get("mapped")
         for _ in range(1 + self.choices.up_to(most - 1)):
-            if inside and self.has("single-call") and self.choices.chance(12):
+            if inside and self.has("single-call") and self.choices.chance(self.nested):
                 nodes += self.region(scope)
             elif inside and self.has("repeated-call") and scope.regions and self.choices.chance(6):
                 nodes += self.again(scope)
@@ -204,7 +210,8 @@ class Nodes:
             layer.append(self.statements.plain(inner, handed, value).text)
             layers.append(layer)
             self.leave(scope, inner)
-        node: dict[str, Any] = {"sequence": self.name(), "takes": handed, "layers": layers}
+        name = f"{self.name()}_"  # its segments have numbers after it
+        node: dict[str, Any] = {"sequence": name, "takes": handed, "layers": layers}
         node["segments"] = 1 + self.choices.up_to(len(layers) - 1)
         if self.has("preserve-rng-off") and self.choices.chance(10):
             node["preserve_rng"] = False

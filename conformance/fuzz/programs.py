@@ -13,7 +13,7 @@ from typing import Any
 from conformance.errors import CaseError
 from conformance.fuzz import words as vocabulary
 from conformance.fuzz.choices import Choices
-from conformance.fuzz.nodes import Nodes
+from conformance.fuzz.nodes import NESTED, Nodes
 from conformance.fuzz.scope import POSITIVE, SIGNED, Declared, Scope
 from conformance.fuzz.stable import is_stable
 from conformance.fuzz.statements import Statements
@@ -97,6 +97,8 @@ class _Program:
         self.words = self._words(unsteady)
         self.between = vocabulary.between(self.words)
         wanted += vocabulary.changed_by(self.words)
+        if "autocast" in self.words or self.between == "autocast":
+            wanted.append(choices.one([o for o in known.operations if o.lowered]))
         dtypes = _DTYPES if "bfloat16" in known.allowed else _DTYPES[:-1]
         self.declared = Declared(choices.one(dtypes))
         # What is unsteady is so from its second call on, which the forward pass is to have none of.
@@ -114,6 +116,7 @@ class _Program:
         self.nodes = Nodes(
             choices, self.declared, self.statements, allowed, known.regions, of_region
         )
+        self.nodes.nested = choices.one(NESTED)
         self.scope = Scope({})
         #: The parameter that the output is a multiple of, in a program that is not seeded.
         self.factor = ""
@@ -127,7 +130,7 @@ class _Program:
         if choices.chance(55):
             chosen["procedure"] = choices.one(procedures)
         for word in self.known.cases:
-            if word.key != "procedure" and choices.chance(2):
+            if word.key != "procedure" and choices.chance(3):
                 chosen[word.key] = word.value
         return chosen
 
@@ -167,7 +170,8 @@ class _Program:
             program += self.nodes.add(last, scope)
             floats = [*last.results]
         others = [n for n in made if n != floats[0]]
-        return [floats[0], *(choices.some(others, 0, 2) if choices.chance(40) else [])]
+        others = choices.some(others, 0, 2) if choices.chance(40) else []
+        return [floats[0], *others, *self.nodes.returned]
 
     def _prune(self, program: list[Any], outputs: list[str]) -> None:
         """Leave out most of what is declared and never read."""

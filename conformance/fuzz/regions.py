@@ -25,6 +25,7 @@ class Nodes(Protocol):
     words: Sequence[Word]
     wanted: list[Word]
     used: list[Word]
+    returned: list[str]
 
     def has(self, feature: str) -> bool: ...
     def name(self) -> str: ...
@@ -84,6 +85,9 @@ class Region:
         node |= {"gives": gives, "body": body, **self.words}
         if nodes.has("policy") and chance(25):
             node |= {"save": saved} if (saved := self._saved(body)) else {}
+        if not (self.defined or scope.depth or isinstance(gives, str)) and chance(10):
+            node["returned"] = nodes.statements.name()
+            nodes.returned.append(node["returned"])
         changed = [n for n in takes if n not in inner.values]
         if not changed:
             scope.regions[name] = Callee(name, tree, named, gives, inner.values)

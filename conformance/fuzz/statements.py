@@ -131,7 +131,10 @@ class Statements:
                 options = chosen.options(values)
             except UnfitError:
                 return None
-            results = _tried(operation, values, options)
+            quiet = [
+                v if t not in chosen.raises else False for t, v in zip(texts, values, strict=True)
+            ]
+            results = _tried(operation, quiet, options)
             if results is not None:
                 self.raising |= chosen.raises
                 return self._made(operation, scope, texts, options, results, target)

@@ -62,7 +62,8 @@ class Operation:
     implementations differ on it. Frameworks compute what is `exact` in float32 and float64 alone. Of a
     `joint` operation, an element of the result depends on more than one of the argument. The result of
     a `view` may share its memory with the argument. Of equal arguments of one that is `apart`, little
-    but rounding errors would be left in its result or its gradients.
+    but rounding errors would be left in its result or its gradients. Autocast has one that is `lowered`
+    compute in low precision.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Operation:
     joint: bool = False
     view: bool = False
     apart: bool = False
+    lowered: bool = False
 
     @cached_property
     def patterns(self) -> tuple[tuple[str, ...] | None, ...]:
@@ -152,7 +154,7 @@ _ADDED = "(n, ...) and (...) give (n, ...)"
 _ONE = "one number, ()"
 _UNLIKE = {"unlike": "The rerun computes something else than the forward pass."}
 _RAISES, _EXACT = {"raises": "ValueError"}, {"exact": True}
-_VIEW, _APART = {"view": True}, {"apart": True}
+_VIEW, _APART, _LOWERED = {"view": True}, {"apart": True}, {"lowered": True}
 _CONVOLVED = (
     "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
     "with the odd zero at the end"
@@ -201,7 +203,13 @@ _ALL = (
     _op("multiply", "a b", "a: b, b: a", _BROADCAST),
     _op("divide", "a b", "a: b, b: a b | out b", _BROADCAST, told=_APART),
     _op("negative", "x", "x:"),
-    _op("matmul", "a b", "a: b, b: a", "(..., n, k) and (k, m) give (..., n, m)"),
+    _op(
+        "matmul",
+        "a b",
+        "a: b, b: a",
+        "(..., n, k) and (k, m) give (..., n, m)",
+        told=_LOWERED,
+    ),
     _op(
         "solve",
         "a b",
@@ -211,13 +219,18 @@ _ALL = (
         told=_EXACT | _APART,
     ),
     _op(
-        "linear", "x w b", "x: w, w: x, b:", "(..., n, in), (out, in) and (out,) give (..., n, out)"
+        "linear",
+        "x w b",
+        "x: w, w: x, b:",
+        "(..., n, in), (out, in) and (out,) give (..., n, out)",
+        told=_LOWERED,
     ),
     _op(
         "conv2d",
         "x w",
         "x: w, w: x",
         _CONVOLVED,
+        told=_LOWERED,
         stride=OptionSpec("int", 1, tried=(2,)),
         padding=_PADDING,
     ),

@@ -1,0 +1,101 @@
+"""Which faults generated programs show, and how soon: `python -m tests.faulty.generated torch`.
+
+Each implementation runs programs of one seed until a check that must hold fails on it, and holds on the
+sound implementation. What is printed is the number of the program, or that none of them shows the fault.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from conformance.drivers.adapter import Adapter
+from conformance.errors import CaseError
+from conformance.fuzz.programs import Generated, Vocabulary, loaded, written
+from conformance.language.features import CAPABILITIES
+from conformance.model.result import Result
+from conformance.model.verdict import Level, Status
+from conformance.paths import find_paths
+from conformance.run.runner import Runner
+from tests.faulty.faults import SOUND, Pools, faults_of, faulty_adapter
+
+#: How many programs there are for each fault, and how many are written together.
+PROGRAMS, _TOGETHER = 500, 20
+_CATCHES = (Status.FAIL, Status.WARN, Status.CRASHED, Status.TIMEOUT)
+SEED = 0
+
+
+class Search:
+    """Looks for programs that show faults of one framework's implementations."""
+
+    def __init__(self, framework: str, folder: Path, pools: Pools) -> None:
+        self.framework, self.folder, self.pools = framework, folder, pools
+        self._sound = _Judge(faulty_adapter(framework, SOUND), folder / SOUND, pools)
+        lacked = set(self._sound.variant.model.lacks)
+        self.vocabulary = Vocabulary(frozenset(CAPABILITIES) - lacked)
+        self._on_sound = cache(lambda number: self._sound.caught(self._program(number)))
+        self._program = cache(self._generated)
+
+    def shown(self, fault: str) -> tuple[int, str] | None:
+        """The number of the first program that shows a fault, and the check that fails on it."""
+        judge = _Judge(faulty_adapter(self.framework, fault), self.folder / fault, self.pools)
+        for first in range(0, PROGRAMS, _TOGETHER):
+            numbers = range(first, first + _TOGETHER)
+            judge.emit([self._program(number) for number in numbers])
+            for number in numbers:
+                caught = judge.caught(self._program(number))
+                if caught and (only := caught - self._on_sound(number)):
+                    return number, min(only)
+        return None
+
+    def _generated(self, number: int) -> Generated:
+        return next(self._attempts(number))
+
+    def _attempts(self, number: int) -> Iterator[Generated]:
+        attempt = 0
+        while True:
+            try:
+                allowed = self.vocabulary.allowed
+                yield loaded(written(self.vocabulary, SEED, number, attempt), allowed)
+            except CaseError:
+                attempt += 1
+
+
+class _Judge:
+    """Judges programs on an adapter's only variant."""
+
+    def __init__(self, adapter: Adapter, folder: Path, pools: Pools) -> None:
+        (self.variant,) = adapter.variants
+        paths = find_paths(reports=folder / "reports")
+        self.runner = Runner(adapter, paths, folder / "log.txt", pool=pools.of(adapter))
+        self.runner.start([self.variant])
+
+    def emit(self, programs: list[Generated]) -> None:
+        """Write programs."""
+        self.runner.emit([(program.case, self.variant) for program in programs])
+
+    def caught(self, program: Generated) -> frozenset[str]:
+        """The checks that must hold and do not."""
+        result: Result = self.runner.run(program.case, self.variant)
+        verdicts = (v for v in result.verdicts if v.level is Level.MUST)
+        return frozenset(v.check for v in verdicts if v.status in _CATCHES)
+
+
+def main() -> None:
+    """Print a line for each fault of the frameworks that are named."""
+    with tempfile.TemporaryDirectory() as folder:
+        pools = Pools(Path(folder) / "worker.txt")
+        for framework in sys.argv[1:]:
+            search = Search(framework, Path(folder) / framework, pools)
+            for fault in faults_of(framework):
+                shown = search.shown(fault.name)
+                told = f"program {shown[0]}: {shown[1]}" if shown else "none"
+                print(f"{fault.id}: {told}", flush=True)
+        pools.close()
+
+
+if __name__ == "__main__":
+    main()
