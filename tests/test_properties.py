@@ -11,6 +11,7 @@ from conformance.language.features import features_of
 from conformance.language.load import load_text
 
 SIN = {"recompute": "r(x)", "body": "y = sin(x)"}
+RAISES = {"recompute": "r(x, on)", "body": "y = raise_if(x, on)"}
 TWICE = {"recompute": "r(x)", "gives": ["y", "u"], "body": "y = sin(x); u = cos(x)"}
 OF_ONE = {"recompute": "r", "takes": [{"a": "x"}], "body": "y = sin(x)"}
 OF_DICT = {"recompute": "r", "takes": [{"a": "x", "b": "w"}], "body": "y = multiply(x, w)"}
@@ -53,6 +54,8 @@ TABLE = [
     ("dict-of-several", [OF_DICT, "z = sin(y)"], [OF_ONE, "z = sin(y)"]),
     ("gradient-in-dict", [OF_DICT, "z = sin(y)"], [OF_DICT, "z = multiply(x, w)"]),
     ("gradient-reads-result", [SIN, "z = multiply(y, y)"], [SIN, "z = multiply(y, 2.0)"]),
+    ("reached", [RAISES, "z = multiply(x, y)"], [RAISES, "z = multiply(x, x)"]),
+    ("result-is-argument", [RAISES, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("result-without-loss", [TWICE, "z = sin(y)"], [TWICE, "z = add(y, u)"]),
     (
         "changed-after-read",
@@ -100,7 +103,7 @@ def features(program: list[object], outputs: object = "z") -> frozenset[str]:
         "title": "A title",
         "source": "A source",
         "why": "A reason",
-        "inputs": {"x": {"shape": [2, 3], "normal": 1.0}},
+        "inputs": {"x": {"shape": [2, 3], "normal": 1.0}, "on": {"value": False}},
         "parameters": {"w": {"shape": [2, 3], "normal": 1.0}},
         "program": program,
         "outputs": outputs,

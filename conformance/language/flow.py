@@ -7,7 +7,7 @@ Nothing is computed. Each name of a program stands for a `Tensor`; each time tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from conformance.language.operations import BOOLS, OPERATIONS
 from conformance.model.case import (
@@ -49,6 +49,13 @@ class Tensor:
     moment: int = 0
     #: The calls that have returned it.
     returned_by: list[Call] = field(default_factory=list)
+    #: The tensor that it is, where a statement has returned its argument as it is.
+    same: Tensor | None = None
+
+    @property
+    def itself(self) -> Tensor:
+        """The same for all tensors that are one."""
+        return self.same or self
 
 
 @dataclass(eq=False)
@@ -153,7 +160,7 @@ class Flow:
             for _ in node.targets
         )
         if OPERATIONS[node.op].raises:  # if it does not raise, it returns its argument as it is
-            made = tuple(read[:1])
+            made = tuple(replace(tensor, same=tensor.itself) for tensor in read[:1])
         names.update(zip(node.targets, made, strict=True))
         step.makes = made
         (self.items if call is None else call.items).append(step)
@@ -221,6 +228,11 @@ def _changed(node: Statement) -> tuple[str, ...]:
         places.append(0)
     arguments = (node.arguments[place] for place in places if place < len(node.arguments))
     return tuple(argument.name for argument in arguments if isinstance(argument, Ref))
+
+
+def themselves(tensors: Iterable[Tensor]) -> set[Tensor]:
+    """The tensors, each once where several are one."""
+    return {tensor.itself for tensor in tensors}
 
 
 def parts(tree: Tree) -> tuple[Tree, ...]:

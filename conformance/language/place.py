@@ -143,9 +143,7 @@ def bypassed(place: Place, *, by_name: bool) -> bool:
         if call.region.mapped:
             continue
         through = entries(call)
-        made = {
-            t for step in steps(call.items) for t in step.makes if t not in step.differentiable()
-        }
+        made = {t for step in steps(call.items) for t in step.makes}
         named = set(call.given[len(leaves(call.region.takes)) :])
         passed = place.reach.needed.steps.intersection(steps(call.items))
         read = {tensor for step in passed for tensor in step.differentiable()}

@@ -12,7 +12,7 @@ from math import prod
 
 from conformance.language import nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
-from conformance.language.flow import Call, Flow, Step
+from conformance.language.flow import Call, Flow, Step, themselves
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.language.place import (
     FEWER,
@@ -98,12 +98,13 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     "no-arguments": ("a region takes no tensors", lambda p: not leaves(p.region.takes)),
     "same-argument-twice": (
         "a region is given one tensor as two arguments",
-        lambda p: any(len(set(map(id, c.given))) < len(c.given) for c in p.calls),
+        lambda p: any(len(themselves(c.given)) < len(c.given) for c in p.calls),
     ),
     "unused-argument": (
         "a region takes a tensor that it does not read",
         lambda p: any(
-            not any(c.moment < at <= c.end for at, _ in t.reads) and t not in c.results
+            not any(c.moment < at <= c.end for at, _ in t.reads)
+            and t.itself not in themselves(c.results)
             for c in p.calls
             for t in c.given
         ),
@@ -150,21 +151,23 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "result-is-argument": (
         "a region returns one of its arguments as it is",
-        lambda p: any(t in c.given for c in p.calls for t in c.results),
+        lambda p: any(themselves(c.results) & themselves(c.given) for c in p.calls),
     ),
     "result-is-captured": (
         "a region returns a tensor as it is that it reads by closure",
-        lambda p: any(t in c.captured for c in p.calls for t in c.results),
+        lambda p: any(themselves(c.results) & themselves(c.captured) for c in p.calls),
     ),
     "returns-parameter": (
         "a region returns a parameter as it is that it reads by closure",
         lambda p: any(
-            t in c.captured and t.of == "parameter" and t.asks for c in p.calls for t in c.results
+            t.of == "parameter" and t.asks
+            for c in p.calls
+            for t in themselves(c.results) & themselves(c.captured)
         ),
     ),
     "result-twice": (
         "a region returns one tensor as two results",
-        lambda p: any(len(set(map(id, c.results))) < len(c.results) for c in p.calls),
+        lambda p: any(len(themselves(c.results)) < len(c.results) for c in p.calls),
     ),
     "several-results": (
         "a region returns two tensors or more",
@@ -309,7 +312,9 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "argument-also-captured": (
         "a region reads a tensor by closure that it is given as an argument, too",
-        lambda p: any(t.asks and t in c.given for c in p.calls for t in c.captured),
+        lambda p: any(
+            t.asks for c in p.calls for t in themselves(c.captured) & themselves(c.given)
+        ),
     ),
     "reached": (
         "a gradient passes through a region",

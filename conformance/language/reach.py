@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from conformance.language.flow import Call, Flow, Step, Tensor
+from conformance.language.flow import Call, Flow, Step, Tensor, themselves
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import leaves
 
@@ -113,8 +113,8 @@ def entries(call: Call) -> frozenset[Tensor]:
     """What goes into a region as one operation: its positional arguments, and the parameters that it
     reads by closure. To the regions inside another one, its arguments are no parameters any more."""
     positional = call.given[: len(leaves(call.region.takes))]
-    given = {tensor for c in around(call) for tensor in c.given}
-    captured = {t for t in read(call) if t.of == "parameter" and t.asks and t not in given}
+    given = themselves(tensor for c in around(call) for tensor in c.given)
+    captured = {t for t in read(call) if t.of == "parameter" and t.asks and t.itself not in given}
     return frozenset(tensor for tensor in (*positional, *captured) if tensor.floating)
 
 
