@@ -215,3 +215,13 @@ def test_what_requires_no_gradient_has_no_slope() -> None:
     program = case("d = stop_gradient(x)", region("r", "d", "t = slope_of_sin(d)"))
     with pytest.raises(CaseError, match="its argument requires no gradient"):
         check_shapes([program])
+
+
+def test_keras_gives_the_value_of_a_variable_to_a_rule_of_its_own() -> None:
+    one = case(region("r", "x", "t = custom_sin(w)"), "z = multiply(t, t)")
+    (variant,) = (
+        v for v in find_adapter("keras", ADAPTERS).variants if v.name == "remat-tensorflow"
+    )
+    (found,) = texts(find_adapter("keras", ADAPTERS), [(one, variant)]).values()
+    assert not isinstance(found, EmitFailure)
+    assert "custom_sin(w.value, 1)" in found.text

@@ -16,6 +16,7 @@ from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import (
     PROCEDURES,
     Body,
+    Call,
     Emitter,
     Forward,
     Parts,
@@ -30,6 +31,7 @@ from conformance.model.case import (
     Array,
     Case,
     Region,
+    Statement,
     Value,
     flat,
     leaves,
@@ -81,6 +83,11 @@ class Statements(Body):
         if self.variant.name.endswith("jax") and "float64" in _dtypes(self.case):
             self.code('jax.config.update("jax_enable_x64", True)')
         super().write_helpers()
+
+    def call_of(self, statement: Statement) -> Call:
+        # The arguments of a function with a rule of its own.
+        with self.forward.of_values() if statement.op == "custom_sin" else nullcontext():
+            return super().call_of(statement)
 
 
 class Remat(Recompute):
@@ -235,10 +242,15 @@ class Regions(Forward):
             yield
         self._variables = before
 
-    def call_arguments(self, node: Region | Again) -> str:
-        # A variable is handed to a region as its value: backends know no `keras.Variable`.
+    @contextmanager
+    def of_values(self) -> Iterator[None]:
+        """A context in which variables are read as their values: backends know no `keras.Variable`."""
         values = {name: f"{self.body.name(name)}.value" for name in self._variables}
         with self.body.spelling({**self.body.spelled, **values}):
+            yield
+
+    def call_arguments(self, node: Region | Again) -> str:
+        with self.of_values():
             words = [self.body.tree(tree) for tree in node.takes]
             named = [f"{key}={self.body.tree(tree)}" for key, tree in node.kwargs.items()]
         if self.way == "scope":  # a layer takes only tensors by position
