@@ -56,6 +56,17 @@ def test_a_product_with_a_number_saves_nothing() -> None:
     assert reruns(expect(two, "early-stop"), "r").counts == (1,)
 
 
+def test_a_quotient_by_a_number_saves_nothing() -> None:
+    """Paddle declares that a quotient keeps `a b out`: it does so where `b` is a tensor."""
+    declared = {"divide": "a b out", "cumulative_sum": "x", "region": "asked"}
+    one = case(region("r", "x", "t = divide(x, 2.0)"), "z = multiply(t, t)")
+    assert reruns(expect(one, "whole", residuals=declared), "r").counts == (0,)
+    two = case(region("r", "x", "t = divide(2.0, x)"), "z = multiply(t, t)")
+    assert reruns(expect(two, "whole", residuals=declared), "r").counts == (1,)
+    three = case(region("r", "x", "t = cumulative_sum(x)"), "z = multiply(t, t)")
+    assert reruns(expect(three, "whole", residuals=declared), "r").counts == (1,)
+
+
 def test_an_unused_argument_keeps_its_graph() -> None:
     """PyTorch keeps the dropout's mask: `a` is an argument, and keeps the node that made it."""
     used = region("r", "[x, a]", "s = sin(x); t = exp(s)")

@@ -197,7 +197,7 @@ class PaddleRecompute(Calling):
     callee = "recompute"
 
     def keywords(self, region: Region) -> list[str]:
-        kept = super().keywords(region)
+        kept = [*super().keywords(region), *self.misuse(region)]
         if self.variant.name not in REENTRANT:
             return kept
         outer, inner = REENTRANT[self.variant.name]

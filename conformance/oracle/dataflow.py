@@ -266,16 +266,17 @@ class Assumption:
         """The words for what the gradients of a step read; none where no gradient flows through it."""
         if step not in self._residuals:
             op = step.statement.op
-            words: set[str] = set()
-            for name in self.dataflow.differentiable(step, self.active):
+            names, needed = self.dataflow.differentiable(step, self.active), set[str]()
+            for name in names:
                 needs = OPERATIONS[op].needs[name]
-                words |= needs[min(self.alternatives.get(op, 0), len(needs) - 1)]
-                if op in self.declared:
-                    words = set(self.declared[op].split())
+                needed |= needs[min(self.alternatives.get(op, 0), len(needs) - 1)]
+            # The factor of `multiply(x, 2.0)` is no tensor, nor the divisor of `divide(x, 2.0)`.
+            words = {w for w in needed if step.named(w) or w not in OPERATIONS[op].tensors}
+            if op in self.declared and names and (words or not needed):
+                declared = self.declared[op].split()
+                words = {w for w in declared if step.named(w) or w not in OPERATIONS[op].tensors}
             if step.statement.options.get("times") == 1:
                 words.discard("mask")  # a loop that runs once has no results but its last one
-            # The factor of `multiply(x, 2.0)` is no tensor.
-            words = {w for w in words if step.named(w) or w not in OPERATIONS[op].tensors}
             self._residuals[step] = frozenset(words)
         return self._residuals[step]
 
