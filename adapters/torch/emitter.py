@@ -124,6 +124,9 @@ WORDS = Words(
             asking="2 * torch.cos(x) * g if x.requires_grad else None",
         ),
     },
+    # the third order takes the saved mean and deviation for constants, and is wrong:
+    # https://github.com/pytorch/pytorch/issues/175754 and https://github.com/pytorch/pytorch/issues/186256
+    orders={"layer_norm": 2, "batch_norm": 2},
     shares=True,
     lists="all",
     wrong_option='determinism_check="wrong"',
