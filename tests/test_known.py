@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace as replace_struct
 
 from conformance.errors import KnownError
 from conformance.judge.known import Catalog, Condition, Entry, append, bound, read
@@ -99,6 +100,13 @@ def test_one_that_shows_sometimes_is_expected_wherever_it_is_seen(status, messag
     assert standing([entry], verdict(status, message)) == [expected]
     judged = () if status is Status.UNSUPPORTED else (0,)
     assert covered([entry], result(verdict(status, message))) == judged
+
+
+def test_one_that_an_error_of_the_plain_program_hides_is_not_gone():
+    entry = replace(ENTRY, check="error")
+    both = replace_struct(verdict(Status.PASS, check="error"), facts=(Raised("E", "forward", "E"),))
+    assert standing([entry], both) == [Triage.EXPECTED]
+    assert standing([entry], verdict(Status.PASS, check="error")) == [Triage.UNEXPECTED]
 
 
 def test_known_deviation_that_passes_again_says_which_entry_to_take_out():

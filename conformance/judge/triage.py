@@ -14,6 +14,7 @@ import msgspec
 
 from conformance.judge.known import Catalog, Entry
 from conformance.judge.proposing import proposed
+from conformance.model.facts import Raised
 from conformance.model.result import Result
 from conformance.model.verdict import KnownNote, Status, Verdict
 
@@ -52,7 +53,7 @@ def triaged(entries: Sequence[Entry], result: Result) -> tuple[Triaged, ...]:
 
     A SHOULD that does not hold is expected even where no entry describes it: it warns, and does not fail
     the run. A known deviation is gone where no verdict of its check deviates, nor reports it where that
-    is left to the implementation.
+    is left to the implementation; but not where the plain program raises an error, too, and hides it.
     """
     return tuple(_triage_one(entries, result, verdict) for verdict in result.verdicts)
 
@@ -73,7 +74,9 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
         return Triaged(verdict, Triage.EXPECTED if warns else Triage.UNEXPECTED)
     deviates = any(v.status.deviates for v in result.verdicts if v.check == verdict.check)
     reported = verdict.status is Status.REPORT and any(e.tells(verdict) for e in covering)
-    if entry and not deviates and verdict.status is not Status.UNSUPPORTED and not reported:
+    raised = any(isinstance(fact, Raised) for fact in verdict.facts)
+    judged = verdict.status is not Status.UNSUPPORTED and not raised
+    if entry and judged and not deviates and not reported:
         reason = f"known deviation is gone: take {entry.where} out ({entry.reason})"
         return Triaged(verdict, Triage.UNEXPECTED, reason, entry)
     return Triaged(verdict, Triage.EXPECTED)

@@ -45,9 +45,9 @@ def _raised(evidence: Evidence) -> Verdict:
             return CHECK.verdict(Status.PASS, message)
         message = f"raised {raised.type} in {raised.phase}, and the plain program raised "
         message += f"{plain.type} in {plain.phase}"
-        if plain.type in raised.bases or plain.type in raised.message:
-            return CHECK.verdict(Status.PASS, message)
         fact = Raised(raised.type, raised.phase, plain.type)
+        if plain.type in raised.bases or plain.type in raised.message:
+            return CHECK.verdict(Status.PASS, message, facts=(fact,))
         sides = (plain.type, raised.type)
         return CHECK.verdict(Status.FAIL, f"{message}: {raised.message}", *sides, facts=(fact,))
     if promised is None and raised is None:
