@@ -10,6 +10,7 @@ import pytest
 from conformance.drivers.adapter import find_adapter
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
+from conformance.fuzz.stable import is_stable
 from conformance.language.load import load_text
 from conformance.model.case import Case
 from conformance.model.observation import Allowed, Expected, RandomSample
@@ -157,6 +158,13 @@ def test_three_contributions_may_be_added_up_in_another_order() -> None:
     assert not expect(twice, "whole").sums
     thrice = case(region("r", "x", body), "u = r(t)", "z = multiply(t, u)")
     assert expect(thrice, "whole").sums
+
+
+@pytest.mark.parametrize(("drawn", "stable"), [(0.0, True), (6.0, False)])
+def test_numbers_are_stable_with_what_was_drawn(drawn: float, stable: bool) -> None:
+    zero = ("a = multiply(x, 0.0)", "b = add(a, 3.0)", "d = dropout(b)", "s = subtract(d, 6.0)")
+    one = case(*zero, region("r", "s", "t = divide(y, s)"), "z = multiply(t, t)")
+    assert is_stable(one, [RandomSample("", "d", "forward", np.full((3, 4), drawn))]) is stable
 
 
 REFUSED = {

@@ -15,12 +15,14 @@ from conformance.drivers.adapter import Variant
 from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Raw, Vocabulary, loaded, written
 from conformance.fuzz.reduce import reduced
+from conformance.fuzz.stable import is_stable
+from conformance.judge.checks.evidence import forward_samples
 from conformance.judge.known import Catalog, bound
 from conformance.judge.triage import Triage, Triaged, cause, triaged
 from conformance.language.features import CAPABILITIES
 from conformance.model.result import Result
 from conformance.model.verdict import Status
-from conformance.run.runner import Runner
+from conformance.run.runner import NUMBERS, Runner
 
 #: How many programs are written together, first and at most.
 _FIRST_BATCH, _LARGEST_BATCH = 4, 64
@@ -130,6 +132,9 @@ class Campaign:
 
     def _judge(self, program: Generated, tally: Tally) -> None:
         result, shown = self._shown(program, tally.variant)
+        if shown is None:
+            tally.wasted += 1
+            return
         for key, one in shown.items():
             if key not in self.found:
                 self.found[key] = Found(key, tally.variant, program, one)
@@ -142,11 +147,19 @@ class Campaign:
         tally.outcomes[outcome or ("refused" if unsupported else "right")] += 1
         self.told()
 
-    def _shown(self, program: Generated, variant: Variant) -> tuple[Result, Mapping[Key, Triaged]]:
-        """The result of a program, and one unexpected verdict on it of each group."""
+    def _shown(
+        self, program: Generated, variant: Variant
+    ) -> tuple[Result, Mapping[Key, Triaged] | None]:
+        """The result of a program, and one unexpected verdict on it of each group; `None` for those
+        if they are of numbers alone, and with what was drawn these depend on how they are rounded."""
         with np.errstate(all="ignore"):  # the numbers of generated programs may overflow
             result = self.runner.run(program.case, variant)
         unexpected = [t for t in triaged(self.known, result) if t.triage is Triage.UNEXPECTED]
+        of_numbers = {t.verdict.check for t in unexpected}.issubset(NUMBERS)
+        if unexpected and of_numbers and result.observation is not None:
+            drawn = forward_samples(result.observation.recomputed)
+            if drawn and not is_stable(program.case, drawn):
+                return result, None
         return result, {_key(result, one): one for one in reversed(unexpected)}
 
     def shrink(self) -> None:
@@ -170,7 +183,7 @@ class Campaign:
                 left -= 1
                 _, shown = self._shown(program, found.variant)
                 self.told()
-                if found.key in shown:
+                if shown and found.key in shown:
                     found.program, found.shown = program, shown[found.key]
                     return program.raw
             return None

@@ -3,14 +3,14 @@ implementations differ from the reference and from each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
 
 from conformance.judge.arrays import differs, quantities
 from conformance.model.case import Case, Tolerance
-from conformance.model.observation import Array, Expected
+from conformance.model.observation import Array, Expected, RandomSample
 from conformance.oracle.expected import computed
 
 #: The relative rounding error of a dtype, by the greatest tolerance of its cases.
@@ -19,15 +19,16 @@ _ROUNDING = {1e-9: 2e-16, 1e-4: 1e-7, 1e-2: 5e-4, 1.0: 2e-3}
 _PART = 0.5
 
 
-def is_stable(case: Case) -> bool:
-    """Whether rounding errors change nothing beyond a part of the tolerance, and all is finite."""
+def is_stable(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:
+    """Whether rounding errors change nothing beyond a part of the tolerance, and all is finite; with the
+    random numbers that a run has drawn, where these are given."""
     if case.error is not None:
         return True
     size = next(s for tolerance, s in _ROUNDING.items() if case.tolerance.rtol <= tolerance)
     tolerance = Tolerance(case.tolerance.rtol * _PART, case.tolerance.atol * _PART)
     try:
         with np.errstate(all="ignore"):
-            exact, rounded = computed(case), computed(case, size)
+            exact, rounded = computed(case, 0.0, samples), computed(case, size, samples)
     except Exception:  # a fault of the reference is a finding, and comes out when it judges
         return True
     pairs = zip(_numbers(exact), _numbers(rounded), strict=True)

@@ -101,8 +101,8 @@ class Statements:
             return operation.elementwise
         if operation.exact and (self.low or scope.words.get("autocast")):
             return False
-        if operation.unlike and not (self.unsteady and scope.depth):
-            return False
+        if operation.unlike and (operation in self.used or not (self.unsteady and scope.depth)):
+            return False  # it does something else in the second call of all that a program has
         return not operation.within or bool(scope.words.get(operation.within))
 
     def _arguments(

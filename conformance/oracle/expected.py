@@ -62,10 +62,12 @@ def expect(
     return replace(evaluated.found[key], **nothing)
 
 
-def computed(case: Case, rounding: float = 0.0) -> Expected:
-    """The values and gradients of a case, with random numbers of the reference's own. Each result is off
-    by a random part of it, as much as `rounding` at most; what is 0 is below it, where relu has the
-    slope that it has at 0."""
+def computed(
+    case: Case, rounding: float = 0.0, samples: Sequence[RandomSample] | None = None
+) -> Expected:
+    """The values and gradients of a case, with the random samples of a run, or with random numbers of
+    the reference's own. Each result is off by a random part of it, as much as `rounding` at most; what
+    is 0 is below it, where relu has the slope that it has at 0."""
     rng = np.random.default_rng(case.seed)
 
     def rounded(data: Array) -> Array:
@@ -79,7 +81,8 @@ def computed(case: Case, rounding: float = 0.0) -> Expected:
     random.seed(0)
     try:
         with tape.quiet(), tape.rounding(rounded) if rounding else nullcontext():
-            return _evaluate(case, None).values
+            drawn = None if samples is None else _by_statement(case, samples)
+            return _evaluate(case, drawn).values
     finally:
         tape.set_random_state(before)
 
