@@ -25,6 +25,16 @@ BY_CLOSURE = {
     "recompute": "r(x)",
     "body": ["h = sin(x)", {"recompute": "i(x)", "body": "a = multiply(x, h)"}, "y = tanh(a)"],
 }
+DEEP = {
+    "recompute": "r(x)",
+    "body": [
+        "h = sin(x)",
+        {"recompute": "i", "body": [{"recompute": "j", "body": "a = exp(h)"}]},
+        "y = tanh(a)",
+    ],
+}
+ASKS = {"recompute": "r(x)", "body": "h = exp(x); told = asks_gradient(h); y = sin_or_cos(h, told)"}
+ASKS_ARGUMENT = {**ASKS, "body": "told = asks_gradient(x); y = sin_or_cos(x, told)"}
 BOTH_DRAW = {
     "recompute": "r(x)",
     "body": "u = uniform(shape=[2, 3]); m = multiply(x, u); d = dropout(m); y = sin(d)",
@@ -68,6 +78,10 @@ TABLE = [
     ("inner-regions-save", [NESTED, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("global-draw-read", [drawn("uniform"), "z = sin(y)"], [drawn("numpy_uniform"), "z = sin(y)"]),
     ("other-draw-read", [drawn("numpy_uniform"), "z = sin(y)"], [drawn("uniform"), "z = sin(y)"]),
+    ("other-draw-decides", [drawn("numpy_uniform"), "z = sin(y)"], [drawn("uniform"), "z = sin(y)"]),
+    ("node-draws-again", [drawn("numpy_uniform"), "z = sin(y)"], [drawn("uniform"), "z = sin(y)"]),
+    ("node-draws-again", [drawn("numpy_uniform"), "z = sin(y)"],
+     [{**drawn("numpy_uniform"), "preserve_rng": False}, "z = sin(y)"]),
     ("other-draw-again", [drawn("numpy_uniform", last=True), "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("other-draw-early", [drawn("numpy_uniform"), "z = sin(y)"],
      [drawn("numpy_uniform", last=True), "z = sin(y)"]),
@@ -85,6 +99,7 @@ TABLE = [
     ("saved-read-twice", [{**SIN, "body": "y = custom_sin(x, reads=2)"}, "z = sin(y)"],
      [{**SIN, "body": "y = custom_sin(x)"}, "z = sin(y)"]),
     ("given-by-reference", [BY_CLOSURE, "z = sin(y)"], [NESTED, "z = sin(y)"]),
+    ("given-by-reference", [DEEP, "z = sin(y)"], [NESTED, "z = sin(y)"]),
     ("mapped-argument-read", [{**SIN, "mapped": True}, "z = sin(y)"],
      [{**SIN, "mapped": True, "body": "y = negative(x)"}, "z = sin(y)"]),
     ("last-saved:rrelu", [{**SIN, "body": "h = sin(x); y = rrelu(h)"}, "z = sin(y)"],
@@ -94,6 +109,10 @@ TABLE = [
     ("node-runs-otherwise", [OF_ONE, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
     ("node-gives-zeros", [ZEROS, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("node-without-result", [STOPS, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
+    ("node-loses-gradient", [ASKS, "z = sin(y)"], [ASKS_ARGUMENT, "z = sin(y)"]),
+    ("node-gives-other-values", [ASKS, "z = sin(y)"], [ASKS_ARGUMENT, "z = sin(y)"]),
+    ("node-gives-other-values", [ASKS, "z = sin(y)"], [ASKS, "z = sin(x)"]),
+    ("node-runs-other-operations", [ASKS, "z = sin(y)"], [ASKS_ARGUMENT, "z = sin(y)"]),
     ("node-frees-graph", ["h = sin(x)", "a = exp(h)", FREES, "z = sin(y)"], [SIN, "z = sin(y)"]),
 ]  # fmt: skip
 

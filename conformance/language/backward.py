@@ -13,13 +13,9 @@ from functools import cached_property, lru_cache
 from itertools import combinations
 
 from conformance.language.flow import Call, Flow, Step, Tensor
-from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.language.operations import GLOBAL, OPERATIONS, OTHERS
 from conformance.language.reach import STEPWISE, losses, reach, steps
 from conformance.model.case import Ref, leaves
-
-#: Operations that draw from the framework's global generator, and those that draw from others.
-GLOBAL = frozenset({"dropout", "uniform", "rrelu"})
-OTHERS = RANDOM - GLOBAL
 
 
 def _moment(step: Step) -> int:
@@ -42,6 +38,11 @@ def top(call: Call) -> tuple[Tensor, ...]:
     alone = {tree.name for tree in call.region.takes if isinstance(tree, Ref)}
     names = zip(leaves(call.region.takes), call.given, strict=False)
     return tuple(tensor for name, tensor in names if name in alone and tensor.of != "value")
+
+
+def outermost(call: Call) -> Call:
+    """The outermost of the calls around a call, or the call itself."""
+    return call if call.around is None else outermost(call.around)
 
 
 def by_reference(call: Call) -> frozenset[Tensor]:
@@ -135,11 +136,13 @@ class Backward:
         call: Call,
         other: Callable[[Step], bool],
         tensors: Collection[Tensor] = (),
+        *,
+        stepwise: bool = False,
     ) -> bool:
         """Whether a gradient that is asked for reads, in a call, what comes from some tensors or from
         statements that give something else in a rerun. What a policy keeps is that of the forward
-        pass, but for the mask of a dropout. What is the same for many values does not count: which
-        element is largest, say."""
+        pass, but for the mask of a dropout. What is the same for many values counts if it is
+        `stepwise`: which element is largest, say."""
         changed = set(tensors)
         read = False
         for step in self.inside(call):
@@ -150,10 +153,12 @@ class Backward:
             )
             if (own or not changed.isdisjoint(given)) and not kept(step):
                 changed.update(step.makes)
-            if step in self.reach.needed.steps and operation.name not in STEPWISE:
+            if step in self.reach.needed.steps:
                 words = needed(step, self.reach.asked)
                 named = (step.makes if w == "out" else step.reads.get(w, ()) for w in words)
-                read |= (own and bool(words)) or any(not changed.isdisjoint(some) for some in named)
+                counts = stepwise or operation.name not in STEPWISE
+                depends = counts and any(not changed.isdisjoint(some) for some in named)
+                read |= (own and bool(words)) or depends
         return read
 
     def draws_again(self, call: Call, operations: Collection[str], *, early: bool = False) -> bool:
@@ -255,6 +260,10 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         "backward reads, in a region, what it draws from another generator",
         lambda b, c: b.reads(c, _draws(OTHERS)),
     ),
+    "other-draw-decides": (
+        "the same, or which of the elements that come from what it draws are largest or positive",
+        lambda b, c: b.reads(c, _draws(OTHERS), stepwise=True),
+    ),
     "other-draw-again": (
         "a region that runs again draws from another generator than the framework's global one",
         lambda b, c: b.draws_again(c, OTHERS),
@@ -273,7 +282,7 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     ),
     "other-operations-read": (
         "backward reads, in a region, what comes from other operations when the region runs again",
-        lambda b, c: b.reads(c, _unlike("values", "operations")),
+        lambda b, c: b.reads(c, _unlike("values", "operations", "product")),
     ),
     "saved-after-others": (
         "a region saves more values when it runs again, and backward reads one that comes after them",
@@ -301,12 +310,12 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         lambda b, c: any(_saves_twice(step) and step in b.steps for step in b.inside(c)),
     ),
     "given-by-reference": (
-        "a region inside another one saves something for backward, and reads what that one has "
+        "a region inside another one saves something for backward, and reads what the outermost one has "
         "computed by closure, takes it by name or in a container",
         lambda b, c: (
             c.around is not None
             and c in b.saving
-            and any(c.around.moment < tensor.moment for tensor in by_reference(c))
+            and any(outermost(c).moment < tensor.moment for tensor in by_reference(c))
         ),
     ),
     "mapped-argument-read": (

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from conformance.language.flow import Flow
-from conformance.language.operations import BOOLS, OPERATIONS
+from conformance.language.operations import BOOLS, OPERATIONS, OTHERS
 from conformance.model.case import (
     Again,
     Array,
@@ -31,6 +31,7 @@ from conformance.model.case import (
     Statement,
     Tree,
     flat,
+    leaves,
 )
 from conformance.model.case import Node as CaseNode
 
@@ -46,10 +47,12 @@ class NodeError(Exception):
 
 @dataclass(eq=False)
 class _Tensor:
-    """A tensor while a program runs. `made` is the node that made it and the number of the result."""
+    """A tensor while a program runs. `made` is the node that made it and the number of the result;
+    tensors of one `value` are computed in the same way."""
 
     asks: bool = False
     floating: bool = True
+    value: int = 0
     made: tuple[_Node, int] | None = None
     gradient: int | None = None
     #: Passes that have added to its gradient.
@@ -61,11 +64,13 @@ _Names = dict[str, object]
 
 @dataclass(eq=False)
 class _Node:
-    """A node of the graph: a statement, or a call of a region with the names that it can read."""
+    """A node of the graph: a statement, or a call of a region with the names that it can read. `read`
+    is, for each argument, the value of what the derivative with respect to it reads."""
 
     number: int
     moment: int
     arguments: tuple[_Tensor, ...]
+    read: tuple[int, ...]
     before: tuple[tuple[_Node, int] | None, ...]
     results: int
     saves: bool
@@ -79,8 +84,7 @@ class _Node:
         """The derivative of a result with respect to an argument."""
         if self.operation in _CONSTANT:
             return _CONSTANT[self.operation][argument]
-        key = f"{self.moment} {result} {argument}".encode()
-        return zlib.crc32(key) * 0x9E3779B97F4A7C15 % _PRIME + 1
+        return _mixed(self.read[argument], result, argument) * 0x9E3779B97F4A7C15 % _PRIME + 1
 
 
 @dataclass
@@ -88,7 +92,9 @@ class Run:
     """A forward pass, and the backward passes over its graph.
 
     `opaque`: regions are nodes; else they are called directly. `entered` counts how often each call of a
-    region, by its moment, has run in backward.
+    region, by its moment, has run in backward. `flags` has, by the moments of statements, what tensors
+    have answered to `asks_gradient`; `otherwise` says that they answered otherwise in a rerun, `draws`
+    that a rerun draws from another generator than the framework's global one.
     """
 
     case: Case
@@ -101,6 +107,9 @@ class Run:
     #: its own.
     calls: dict[int, str] = field(default_factory=dict)
     chains: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    flags: dict[int, list[bool]] = field(default_factory=dict)
+    otherwise: bool = False
+    draws: bool = False
     _chain: list[int] = field(default_factory=list)
     _moment: int = 0
     _made: int = 0
@@ -113,7 +122,8 @@ class Run:
         for value in (*self.case.inputs, *self.case.parameters, *self.case.state):
             if isinstance(value, Array):
                 floating = value.dtype.startswith(("float", "bfloat", "complex"))
-                self.names[value.name] = _Tensor(value.gradient, floating)
+                name = zlib.crc32(value.name.encode())
+                self.names[value.name] = _Tensor(value.gradient, floating, name)
             else:
                 self.names[value.name] = None
         self.given = dict(self.names)
@@ -134,32 +144,61 @@ class Run:
 
     def _statement(self, statement: Statement, names: _Names) -> None:
         operation = OPERATIONS[statement.op]
-        given: list[_Tensor] = []
-        every: list[_Tensor] = []
-        for name, argument in zip(operation.tensors, statement.arguments, strict=True):
-            tensors = _tensors(argument, names)
-            every += tensors
-            if name.removesuffix("...") in operation.needs:
-                given += tensors
+        if self._back and statement.op in OTHERS:
+            self.draws |= self._regions[self.calls[self._chain[-1]]].preserve_rng
+        named = {
+            name.removesuffix("..."): _tensors(argument, names)
+            for name, argument in zip(operation.tensors, statement.arguments, strict=True)
+        }
+        every = [tensor for tensors in named.values() for tensor in tensors]
+        flags = [names.get(name) for name in statement.names()]
+        alike = self._alike([flag for flag in flags if isinstance(flag, bool)])
+        value = alike if operation.random else _mixed(alike, *(t.value for t in every))
+        values = {name: [t.value for t in tensors] for name, tensors in named.items()}
+        values |= {"out": [value], "mask": [value]}
+        given = [t for name in operation.needs for t in named.get(name, ())]
+        reads = [
+            _mixed(alike, *(v for word in sorted(needs[0]) for v in values.get(word, ())))
+            for name, needs in operation.needs.items()
+            for _ in named.get(name, ())
+        ]
         dtype = str(statement.options.get("dtype", "float"))
         floating = "float" in dtype and (not every or any(t.floating for t in every))
         asks = self._recording and floating and any(t.asks for t in given)
-        made = [_Tensor(asks, floating) for _ in statement.targets]
+        made = [_Tensor(asks, floating, _mixed(value, n)) for n, _ in enumerate(statement.targets)]
         if asks:
-            self._record(self._node(given, len(made), _saves(statement, names), statement.op), made)
+            saves = _saves(statement, names)
+            self._record(self._node(given, reads, len(made), saves, statement.op), made)
         if statement.op == "add_in_place" and self._recording:
             every[0].asks, every[0].made = made[0].asks, made[0].made
+        told: object = every[0].asks if statement.op == "asks_gradient" else None
         boolean = statement.op in BOOLS
         names.update(
-            (t, None if boolean else m) for t, m in zip(statement.targets, made, strict=True)
+            (t, told if boolean else m) for t, m in zip(statement.targets, made, strict=True)
         )
 
-    def _node(self, given: Sequence[_Tensor], results: int, saves: bool, operation: str) -> _Node:
+    def _alike(self, flags: list[bool]) -> int:
+        """A number for what a statement does at this moment, with these flags."""
+        self.otherwise |= self._back and self.flags.get(self._moment) != flags
+        if not self._back:
+            self.flags[self._moment] = flags
+        return _mixed(self._moment, *flags)
+
+    def _node(
+        self,
+        given: Sequence[_Tensor],
+        reads: Sequence[int],
+        results: int,
+        saves: bool,
+        operation: str,
+    ) -> _Node:
         self._made += 1
         before = tuple(tensor.made for tensor in given)
         chain = tuple(self._chain)
         number, moment = self._made, self._moment
-        return _Node(number, moment, tuple(given), before, results, saves, chain, operation)
+        return _Node(
+            number, moment, tuple(given), tuple(reads), before, results, saves, chain, operation
+        )
 
     def _record(self, node: _Node, made: Iterable[_Tensor]) -> None:
         for place, tensor in enumerate(made):
@@ -174,14 +213,14 @@ class Run:
             _bind(node.gives, _build(region.gives, inner), names)
             return
         given = [t for tree in node.takes if isinstance(tree, Ref) for t in _tensors(tree, names)]
-        entry = self._node(given, 0, bool(given), "")
+        entry = self._node(given, (), 0, bool(given), "")
         self._recording = False
         self._body(region, inner)
         self._recording = True
         outcome = _build(region.gives, inner)
         top = _top(outcome)
         asks = any(tensor.asks for tensor in given)
-        made = [_Tensor(asks and t.floating, t.floating) for t in top]
+        made = [_Tensor(asks and t.floating, t.floating, t.value) for t in top]
         self.returns_captured |= any(t.asks and t not in given for t in top)
         if asks:
             entry.results, entry.call = len(top), (region, node, dict(names))
@@ -194,6 +233,11 @@ class Run:
         self.chains[self._moment] = tuple(self._chain)
         self._run(region.body, names)
         self._chain.pop()
+
+    def outputs(self) -> list[object]:
+        """What the program puts out: values of tensors, and answers to `asks_gradient`."""
+        found = (self.names.get(name) for name in leaves(self.case.outputs))
+        return [value.value if isinstance(value, _Tensor) else value for value in found]
 
     # -- backward -------------------------------------------------------------------------------------
 
@@ -267,7 +311,7 @@ class Run:
             raise NodeError("refused")
         region, call, names = node.call
         names = dict(names)
-        detached = [_Tensor(tensor.asks, tensor.floating) for tensor in node.arguments]
+        detached = [_Tensor(t.asks, t.floating, t.value) for t in node.arguments]
         inner = _given(region, call, names, iter(detached))
         moment, self._moment = self._moment, node.moment
         self.entered[node.moment] += 1
@@ -289,19 +333,23 @@ class Nodes:
         self.lost: set[str] = set()
         self.zeros: set[str] = set()
         self.hooks = self.otherwise = self.returns_captured = False
+        self.values = self.operations = self.draws = False
         if case.loss is None:
             return
-        try:
-            plain = list(_steps(Run(case, opaque=False)))
-        except NodeError:  # the loss depends on nothing that requires a gradient
-            return
-        opaque = Run(case, opaque=True)
+        direct, opaque = Run(case, opaque=False), Run(case, opaque=True)
+        self.values = direct.outputs() != opaque.outputs()
         self.returns_captured = opaque.returns_captured
         try:
+            plain = list(_steps(direct))
+        except NodeError:  # the loss depends on nothing that requires a gradient
+            return
+        try:
             seen = list(_steps(opaque))
+            self.draws = opaque.draws
         except NodeError as error:
             self.raised = str(error)
             return
+        self.operations = opaque.otherwise
         for wanted, found in zip(plain, seen, strict=True):
             self._compare(wanted, found)
 
@@ -381,6 +429,11 @@ def _saves(statement: Statement, names: _Names) -> bool:
     return any(word in ("out", "mask") or given[word] for word in words)
 
 
+def _mixed(*numbers: int) -> int:
+    """A number made of others, other ones for others."""
+    return zlib.crc32(repr(numbers).encode())
+
+
 def _tensors(tree: object, names: _Names) -> list[_Tensor]:
     """The tensors among the names of an argument."""
     refs = tree if isinstance(tree, tuple) else (tree,)
@@ -450,6 +503,18 @@ FEATURES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
     "node-gives-zeros": (
         f"{_IF} a tensor that the loss does not depend on has a gradient of zeros",
         lambda n: not n.zeros.isdisjoint(n.case.wrt),
+    ),
+    "node-gives-other-values": (
+        f"{_IF} an output has another value: a tensor says otherwise whether it requires a gradient",
+        lambda n: n.values,
+    ),
+    "node-runs-other-operations": (
+        f"{_IF} a tensor says otherwise whether it requires a gradient when a region runs again",
+        lambda n: n.operations,
+    ),
+    "node-draws-again": (
+        f"{_IF} one runs again that draws from another generator than the framework's global one",
+        lambda n: n.draws,
     ),
     "node-trains-otherwise": (
         f"{_IF} a parameter has another gradient, and training changes it in another way",

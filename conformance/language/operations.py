@@ -327,6 +327,9 @@ OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation i
 #: Operations that give a bool, and no tensor.
 BOOLS = frozenset(name for name, op in OPERATIONS.items() if op.shape == "a bool")
 RANDOM: frozenset[str] = frozenset(o.name for o in _ALL if o.random)
+#: Operations that draw from the framework's global generator, and those that draw from others.
+GLOBAL = frozenset({"dropout", "uniform", "rrelu"})
+OTHERS = RANDOM - GLOBAL
 #: Operations so costly, or random, that no compiler runs them again on its own.
 COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 #: Operations whose result may be the same memory as their argument.

@@ -14,7 +14,7 @@ from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import leaves
 
 #: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
-STEPWISE = frozenset({"relu", "abs", "maximum", "max", "max_pool2d"})
+STEPWISE = frozenset({"relu", "rrelu", "abs", "maximum", "max", "max_pool2d"})
 
 
 def losses(flow: Flow) -> tuple[Tensor, ...]:
