@@ -158,11 +158,14 @@ class Nodes:
             return []
         region: Callee = self.choices.one(known)
         given: dict[str, str] = {}
+        alike = self.choices.chance(30)  # one tensor for all arguments that it fits
         for argument in leaves([region.takes, region.kwargs]):
             value = region.values.get(argument)
             fitting = scope.like(value) if isinstance(value, Tensor) else []
             if not fitting and argument not in scope.values:
                 return []
+            if alike:
+                fitting = [n for n in fitting if n in given.values()] or fitting
             given[argument] = self.choices.one(fitting) if fitting else argument
         gives, made = with_new_names(region.gives, region.values, self.statements.name)
         scope.values |= made

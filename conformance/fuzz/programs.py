@@ -97,8 +97,6 @@ class _Program:
         self.words = self._words(unsteady)
         self.between = vocabulary.between(self.words)
         wanted += vocabulary.changed_by(self.words)
-        if "autocast" in self.words or self.between == "autocast":
-            wanted.append(choices.one([o for o in known.operations if o.lowered]))
         dtypes = _DTYPES if "bfloat16" in known.allowed else _DTYPES[:-1]
         self.declared = Declared(choices.one(dtypes))
         # What is unsteady is so from its second call on, which the forward pass is to have none of.
@@ -112,6 +110,8 @@ class _Program:
             unsteady=unsteady,
             low="autocast" in self.words,
         )
+        if "autocast" in self.words or self.between == "autocast":
+            self.statements.want_lowered()
         of_region = [choices.one(known.regions)] if known.regions and choices.chance(50) else []
         self.nodes = Nodes(
             choices, self.declared, self.statements, allowed, known.regions, of_region
@@ -205,7 +205,7 @@ class _Program:
             told["tolerance"] = _HALF
         elif lowest > _tolerance({self.declared.dtype}):
             told["tolerance"] = {"rtol": lowest[0], "atol": lowest[1]}
-        if not (self.statements.unsteady or "error" in told) and self.choices.chance(4):
+        if not (self.statements.unsteady or "error" in told) and self.choices.chance(6):
             told["release"] = self.choices.one((4, {"steps": 4, "keep": "outputs"}))
         if self.factor:
             return told | {"seeded": False, "gradients": {"totals": {self.factor: 2.0}}}

@@ -111,6 +111,8 @@ class Region:
             chosen += [w for w in nodes.words if not w.raises and nodes.choices.chance(3)]
         self.used = [w for w in chosen if not (self.defined and w.key in ("round", "mapped"))]
         self.words = nodes.granularity() | {word.key: word.value for word in self.used}
+        if "autocast" in self.words:
+            nodes.statements.want_lowered()
         if self.words.get("granularity") == "function":
             del self.words["granularity"]
 

@@ -48,6 +48,10 @@ class Statements:
     dtypes: set[str] = field(default_factory=set)
     _named: int = 0
 
+    def want_lowered(self) -> None:
+        """Have the program have an operation that autocast computes in low precision."""
+        self.wanted.insert(0, self.choices.one([o for o in self.operations if o.lowered]))
+
     def name(self) -> str:
         """A name for a result."""
         self._named += 1
@@ -154,13 +158,18 @@ class Statements:
         self.used.append(operation)
         if operation in self.wanted:
             self.wanted.remove(operation)
+        kinds = {one.dtype for one in results if isinstance(one, Tensor)}
+        if any(
+            "complex" in dtype for dtype in kinds
+        ):  # only their parts reach what is differentiated
+            self.wanted += [o for o in self.operations if o.parts][:1]
         for text in texts:
             scope.read |= set(text.strip("[]").split(", "))
         if not operation.view:
             scope.fresh |= set(names)
         if operation.over:
             scope.values.pop(texts[operation.tensors.index(operation.over)], None)
-        self.dtypes |= {one.dtype for one in results if isinstance(one, Tensor)}
+        self.dtypes |= kinds
         words = [*texts, *(f"{name}={value!r}" for name, value in options.items())]
         text = f"{', '.join(names)} = {operation.name}({', '.join(words)})"
         return Made(text, dict(zip(names, results, strict=True)))

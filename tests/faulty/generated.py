@@ -1,7 +1,8 @@
 """Which faults generated programs show, and how soon: `python -m tests.faulty.generated torch`.
 
-Each implementation runs programs of one seed until a check that must hold fails on it, and holds on the
-sound implementation. What is printed is the number of the program, or that none of them shows the fault.
+Each implementation runs programs of one seed until the check that is meant to catch its fault fails on
+it, and holds on the sound implementation. What is printed is the number of the program, or that none of
+them shows the fault; then what else fails, and where first.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from conformance.drivers.adapter import Adapter
 from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Vocabulary, loaded, written
@@ -20,7 +23,7 @@ from conformance.model.result import Result
 from conformance.model.verdict import Level, Status
 from conformance.paths import find_paths
 from conformance.run.runner import Runner
-from tests.faulty.faults import SOUND, Pools, faults_of, faulty_adapter
+from tests.faulty.faults import SOUND, Fault, Pools, faults_of, faulty_adapter
 
 #: How many programs there are for each fault, and how many are written together.
 PROGRAMS, _TOGETHER = 500, 20
@@ -39,17 +42,22 @@ class Search:
         self._on_sound = cache(lambda number: self._sound.caught(self._program(number)))
         self._program = cache(self._generated)
 
-    def shown(self, fault: str) -> tuple[int, str] | None:
-        """The number of the first program that shows a fault, and the check that fails on it."""
-        judge = _Judge(faulty_adapter(self.framework, fault), self.folder / fault, self.pools)
+    def shown(self, fault: Fault) -> dict[str, int]:
+        """The checks that fail because of a fault, until the one that is meant to catch it does, each
+        with the number of the first program on which it fails."""
+        name = fault.name
+        judge = _Judge(faulty_adapter(self.framework, name), self.folder / name, self.pools)
+        first_on: dict[str, int] = {}
         for first in range(0, PROGRAMS, _TOGETHER):
             numbers = range(first, first + _TOGETHER)
             judge.emit([self._program(number) for number in numbers])
             for number in numbers:
                 caught = judge.caught(self._program(number))
-                if caught and (only := caught - self._on_sound(number)):
-                    return number, min(only)
-        return None
+                for check in sorted(caught - self._on_sound(number)) if caught else ():
+                    first_on.setdefault(check, number)
+                if fault.check in first_on:
+                    return first_on
+        return first_on
 
     def _generated(self, number: int) -> Generated:
         return next(self._attempts(number))
@@ -79,7 +87,8 @@ class _Judge:
 
     def caught(self, program: Generated) -> frozenset[str]:
         """The checks that must hold and do not."""
-        result: Result = self.runner.run(program.case, self.variant)
+        with np.errstate(all="ignore"):
+            result: Result = self.runner.run(program.case, self.variant)
         verdicts = (v for v in result.verdicts if v.level is Level.MUST)
         return frozenset(v.check for v in verdicts if v.status in _CATCHES)
 
@@ -91,9 +100,10 @@ def main() -> None:
         for framework in sys.argv[1:]:
             search = Search(framework, Path(folder) / framework, pools)
             for fault in faults_of(framework):
-                shown = search.shown(fault.name)
-                told = f"program {shown[0]}: {shown[1]}" if shown else "none"
-                print(f"{fault.id}: {told}", flush=True)
+                shown = search.shown(fault)
+                number = shown.pop(fault.check, None)
+                others = ", ".join(f"{check} {first}" for check, first in shown.items())
+                print(f"{fault.id}\t{fault.check}\t{number}\t{others}", flush=True)
         pools.close()
 
 
