@@ -244,3 +244,25 @@ def test_keras_gives_the_value_of_a_variable_to_a_rule_of_its_own() -> None:
     (found,) = texts(find_adapter("keras", ADAPTERS), [(one, variant)]).values()
     assert not isinstance(found, EmitFailure)
     assert "custom_sin(w.value, 1)" in found.text
+
+
+def test_paddle_is_not_asked_for_what_it_gets_wrong_without_recompute() -> None:
+    """Its gradient of a normalisation is wrong if the weights are frozen, and a second backward pass
+    through a PyLayer ends the process."""
+    paddle = find_adapter("paddle", ADAPTERS)
+    (hook,) = (variant for variant in paddle.variants if variant.name == "hook")
+    normed = "t = layer_norm(x, {}, y)"
+    frozen = case("d = stop_gradient(v)", region("r", "x", normed.format("d")))
+    trained = case(region("r", "x", normed.format("v")))
+    custom = region("r", "x", "t = custom_sin(x)"), "z = multiply(t, t)"
+    once, twice = case(*custom), case(*custom, procedure="second_backward")
+    asked: list[str] = []
+    for one in (frozen, trained, once, twice):
+        (found,) = texts(paddle, [(one, hook)]).values()
+        asked.append(found.asked if isinstance(found, EmitFailure) else "")
+    assert asked == [
+        "gradients of layer_norm whose gamma requires none",
+        "",
+        "",
+        "a second backward through custom_sin",
+    ]

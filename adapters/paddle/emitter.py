@@ -146,6 +146,12 @@ WORDS = Words(
         **dict.fromkeys(("embedding", "max_pool2d", "rrelu", "solve"), 1),
         **dict.fromkeys(("divide", "relu", "square", "sqrt", "avg_pool2d"), 2),
     },
+    once=("custom_sin", "asking_sin"),  # a second pass through a PyLayer ends the process
+    asking={  # else the process ends, the gradient of x is wrong, or that of the other one is `None`
+        "solve": (("a", "b"), ("b", "a")),
+        "layer_norm": (("x", "gamma"),),
+        "batch_norm": (("gamma", "beta"), ("beta", "gamma")),
+    },
     halving_one="""
         with paddle.no_grad():
             values["{name}"].scale_(0.5)

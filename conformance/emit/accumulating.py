@@ -91,6 +91,7 @@ class Accumulating(Run):
         if kind in ("second_order", "third_order"):
             self._write_orders()
         elif kind in ("second_backward", "per_output"):
+            self.refuse_twice()
             self.write_start("loss.backward(retain_graph=True)", self.case.loss)
             self.write_taken()
             self.values.write_clearing(self.clearing)

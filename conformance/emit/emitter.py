@@ -36,7 +36,9 @@ from conformance.emit.recompute import Calling, Recompute
 from conformance.emit.running import Run
 from conformance.emit.values import Tensors, Values
 from conformance.errors import AdapterError, NotOfferedError
+from conformance.language.flow import Flow
 from conformance.language.operations import NOTED, OF_CALLABLES
+from conformance.language.reach import steps
 from conformance.model.case import Again, Case, Generator, Region, node_makes, walk
 
 #: What adapters import from here.
@@ -177,6 +179,17 @@ class Emitter:
         kind = self.case.procedure.kind
         if kind not in REQUIRED and kind != "train" and kind not in self.words.procedures_written:
             raise NotOfferedError(self.variant.id, f"procedure {kind}")
+        if kind != "inference" and self.words.asking:
+            self._refuse_frozen()
+
+    def _refuse_frozen(self) -> None:
+        """Raise `NotOfferedError` where an argument is frozen that the framework cannot do without."""
+        for step in steps(Flow(self.case).items):
+            asks = {name: any(t.asks for t in read) for name, read in step.reads.items()}
+            for first, second in self.words.asking.get(step.statement.op, ()):
+                if asks.get(first) and not asks.get(second):
+                    what = f"gradients of {step.statement.op} whose {second} requires none"
+                    raise NotOfferedError(self.variant.id, what)
 
     def _refuse_missing(self) -> None:
         """Raise `AdapterError` if the case demands a part that is not written, though offered: the

@@ -71,6 +71,11 @@ class Words:
     list_of_parameters: str = "{}"
     #: How often the gradient of an operation can be taken, one of the other, where that is limited.
     orders: Mapping[str, int] = field(default_factory=dict)
+    #: Operations through which only one backward pass can go, also over a graph that is retained.
+    once: Collection[str] = ()
+    #: For each operation pairs of arguments: where the first one requires a gradient, the second one has
+    #: to, since the framework's own gradient is wrong else.
+    asking: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     #: The line that seeds the framework's implicit generator; `{seed}` stands for the number.
     seeding: str = ""
     #: The line that draws from the implicit generator and discards the result.

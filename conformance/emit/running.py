@@ -193,6 +193,12 @@ class Run(Part):
                 which = ("", "", "second", "third")[order]
                 raise NotOfferedError(self.variant.id, f"{which}-order gradients of {op}")
 
+    def refuse_twice(self) -> None:
+        """Raise `NotOfferedError` if a second backward pass cannot go through an operation."""
+        for op in sorted({statement.op for _, statement in self.case.statements()}):
+            if op in self.words.once:
+                raise NotOfferedError(self.variant.id, f"a second backward through {op}")
+
     def depends(self, loss: Loss | None) -> bool:
         """Whether a loss depends on a tensor that requires a gradient."""
         return loss is not None and bool(reached(self.case, loss))

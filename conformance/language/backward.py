@@ -240,9 +240,16 @@ def _after_kept(of: Backward, call: Call) -> bool:
     return any(kept(before) and not kept(after) for before, after in combinations(draws, 2))
 
 
-def _captured(of: Backward, call: Call, which: Callable[[Tensor], bool]) -> bool:
-    """Whether backward reads what comes from some of the tensors that a region reads by closure."""
-    return of.reads(call, lambda _: False, [t for t in call.captured if which(t)])
+def _read_of(
+    of: Backward, call: Call, tensors: Iterable[Tensor], which: Callable[[Tensor], bool]
+) -> bool:
+    """Whether backward reads, in a region, what comes from some of these tensors."""
+    return of.reads(call, lambda _: False, [tensor for tensor in tensors if which(tensor)])
+
+
+def _reads_switched(of: Backward, call: Call) -> bool:
+    switched = (step for step in of.inside(call) if step.statement.op == "switched_sin")
+    return of.reads(call, lambda _: False, [tensor for step in switched for tensor in step.makes])
 
 
 def _saves_twice(step: Step) -> bool:
@@ -272,6 +279,14 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         "the same, and the draw comes before the last value that the region has saved for backward",
         lambda b, c: b.draws_again(c, OTHERS, early=True),
     ),
+    "explicit-draw-read": (
+        "backward reads, in a region, what it draws from a generator that it is given",
+        lambda b, c: b.reads(c, _draws({"uniform_from"})),
+    ),
+    "explicit-draw-again": (
+        "a region that runs again draws from a generator that it is given",
+        lambda b, c: b.draws_again(c, {"uniform_from"}),
+    ),
     "draw-after-kept-draw": (
         "a region draws from the global generator after a draw that its policy keeps",
         _after_kept,
@@ -292,14 +307,27 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         "backward reads, in a region, what depends on the switch that can be turned before backward",
         lambda b, c: b.reads(c, _draws({"switched_sin"})),
     ),
+    "switch-passed-on": (
+        "backward reads, in a region, what comes from a result that depends on the switch",
+        _reads_switched,
+    ),
     "captured-parameter-read": (
         "backward reads, in a region, what comes from a parameter that it reads by closure",
-        lambda b, c: _captured(b, c, lambda tensor: tensor.of == "parameter"),
+        lambda b, c: _read_of(b, c, c.captured, lambda tensor: tensor.of == "parameter"),
     ),
     "overwritten-read": (
         "backward reads, in a region, what comes from a tensor that it reads by closure and that is "
         "written over then or later",
-        lambda b, c: _captured(b, c, lambda tensor: any(m > c.moment for m in tensor.changed)),
+        lambda b, c: _read_of(
+            b, c, c.captured, lambda tensor: any(m > c.moment for m in tensor.changed)
+        ),
+    ),
+    "given-overwritten-read": (
+        "backward reads, in a region, what comes from an argument of the region that is written over "
+        "then or later",
+        lambda b, c: _read_of(
+            b, c, c.given, lambda tensor: any(m > c.moment for m in tensor.changed)
+        ),
     ),
     "saved-changed": (
         "a region changes a tensor in place that one of its statements has saved for backward",

@@ -145,7 +145,8 @@ class _Way:
         """Bytes of a mask: one to four per element of the result; indices of maxima one to eight.
 
         A normalisation keeps two numbers per mean, at the dtype of its result or four bytes each;
-        `rrelu` its slopes, as large as the result; `loop_sin` the results of all iterations but one.
+        `rrelu` its slopes, and `slope_of_sin` the cotangent inside it, as large as the result;
+        `loop_sin` the results of all iterations but one.
         """
         op, out = step.statement.op, self.dataflow.tensors[step.results[0]]
         if not out.size:
@@ -154,7 +155,7 @@ class _Way:
             gamma = self.dataflow.tensors[step.arguments["gamma"][0]]
             means = gamma.size if op == "batch_norm" else out.size // max(1, gamma.size)
             return 2 * means * (4 if self.wide else out.nbytes // max(1, out.size))
-        if op == "rrelu":
+        if op in ("rrelu", "slope_of_sin"):
             return out.nbytes
         if op == "loop_sin":
             times = step.statement.options["times"]
