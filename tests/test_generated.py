@@ -11,6 +11,7 @@ from conformance.drivers.adapter import find_adapter
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.fuzz.stable import is_stable
+from conformance.language.features import features_of
 from conformance.language.load import load_text
 from conformance.model.case import Case
 from conformance.model.observation import Allowed, Expected, RandomSample
@@ -169,6 +170,10 @@ def test_numbers_are_stable_with_what_was_drawn(drawn: float, stable: bool) -> N
 
 REFUSED = {
     "empty": (region("r", "[x, []]", "t = sin(x)"), "found an empty list, expected a name in it"),
+    "nothing": (
+        region("r", "x", "t = sin(x)", "[]"),
+        "found an empty list, expected a name in it",
+    ),
     "number-inside": (region("r", "[[x, 2]]", "t = sin(x)"), "found 2, expected a name"),
     "twice": (region("r", "[x, x]", "t = sin(x)"), "'x' is an argument of region 'r' twice"),
 }
@@ -266,3 +271,26 @@ def test_paddle_is_not_asked_for_what_it_gets_wrong_without_recompute() -> None:
         "",
         "a second backward through custom_sin",
     ]
+
+
+def test_an_output_is_read_after_an_update() -> None:
+    first = region("r", "x", "t = multiply(x, w)")
+    updating = "{backward: {between: update}}"
+    with pytest.raises(CaseError, match="an output shares memory with a parameter"):
+        case(first, "z = reshape(w, shape=[-1])", procedure=updating)
+    assert case(first, "z = multiply(w, t)", procedure=updating)
+
+
+def test_gradients_of_a_program_that_raises() -> None:
+    first = region("r", "[x, bad]", "s = raise_if(x, bad); t = multiply(s, s)")
+    head = HEAD.replace("inputs: {", "inputs: {bad: {value: true}, ")
+    told = "    procedure: second_order\n    error: {type: ValueError, then: {bad: false}}\n"
+    (one,) = load_text(f"{head}      - {first}\n{told}", "f.yaml")
+    assert missing(one) == ({"y", "w", "v"}, {"y", "w", "v"})
+
+
+def test_a_result_of_integers_asks_a_region_inside_for_its_gradient() -> None:
+    inner = region("i", "x", 'n = astype(x, dtype="int32")')
+    outer = f"{{recompute: r, takes: x, gives: [n, t], body: [{inner}, t = sin(x)]}}"
+    one = case(outer, "z = sin(t)")
+    assert "reached-only-as-operation" in features_of(one).regions[1]

@@ -10,9 +10,11 @@ from pydantic import ValidationError
 from conformance.errors import CaseError
 from conformance.language import spec
 from conformance.language.features import CAPABILITIES
+from conformance.language.flow import Flow
 from conformance.language.laws import LAWS
 from conformance.language.operations import BOOLS, OPERATIONS
 from conformance.language.program import ProgramBuilder
+from conformance.language.reach import updated
 from conformance.language.source import KeyPath, Source, described, explain, is_finite
 from conformance.model.case import (
     NUMBER,
@@ -106,7 +108,7 @@ class CaseBuilder(Source):
             raise self.error("procedure 'per_output' and `then` go together", "gradients")
         self._check_totals(gradients.totals, parameters)
         copied = ("title", "source", "why", "seed", "seeded", "smoke")
-        return Case(
+        made = Case(
             id=identity,
             inputs=inputs,
             parameters=parameters,
@@ -133,6 +135,10 @@ class CaseBuilder(Source):
             totals=dict(gradients.totals),
             **{word: getattr(model, word) for word in copied},
         )
+        if made.procedure.between == "update" and updated(Flow(made)):
+            message = "an output shares memory with a parameter, which is updated before it is read"
+            raise self.error(message, "procedure", "backward", "between")
+        return made
 
     def _inputs(self, model: spec.CaseModel) -> Iterator[Array | Value | Generator]:
         for name, declared in model.inputs.items():

@@ -24,6 +24,7 @@ from conformance.model.case import (
     Value,
     flat,
     leaves,
+    walk,
 )
 
 #: Beginnings of the names of dtypes that have a gradient.
@@ -228,6 +229,14 @@ def _changed(node: Statement) -> tuple[str, ...]:
         places.append(0)
     arguments = (node.arguments[place] for place in places if place < len(node.arguments))
     return tuple(argument.name for argument in arguments if isinstance(argument, Ref))
+
+
+def returned(case: Case) -> Iterator[Tree]:
+    """What a program returns, and what regions have returned whose return value it returns."""
+    yield case.outputs
+    kept = leaves(case.outputs)
+    calls = (node for node in walk(case.program) if isinstance(node, Region | Again))
+    yield from (node.gives for node in calls if node.returned in kept)
 
 
 def themselves(tensors: Iterable[Tensor]) -> set[Tensor]:

@@ -336,7 +336,10 @@ class ProgramBuilder(Source):
     ) -> Tree:
         """What a region gives (`gives`) or a program puts out (`outputs`)."""
         if key in model.model_fields_set:
-            return self._tree(getattr(model, key), (*path, key))
+            given = getattr(model, key)
+            if given in ([], {}):
+                raise self.error(f"found {described(given)}, expected a name in it", *path, key)
+            return self._tree(given, (*path, key))
         *_, last = flat(nodes)
         made = node_makes(last)
         if len(made) != 1:

@@ -12,7 +12,7 @@ from math import prod
 
 from conformance.language import nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
-from conformance.language.flow import Call, Flow, Step, themselves
+from conformance.language.flow import Call, Flow, Step, returned, themselves
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.language.place import (
     FEWER,
@@ -35,13 +35,9 @@ from conformance.language.place import (
 )
 from conformance.language.reach import needs_rerun, reach, steps
 from conformance.model.case import (
-    Again,
     Case,
-    Region,
     Statement,
-    Tree,
     leaves,
-    walk,
 )
 
 Shows = Callable[[Place], bool]
@@ -398,14 +394,6 @@ REGION: Mapping[str, tuple[str, Shows]] = {
 }
 
 
-def _returned(case: Case) -> Iterator[Tree]:
-    """What a program returns, and what regions have returned whose return value it returns."""
-    yield case.outputs
-    kept = leaves(case.outputs)
-    calls = (node for node in walk(case.program) if isinstance(node, Region | Again))
-    yield from (node.gives for node in calls if node.returned in kept)
-
-
 OfCase = Callable[[Flow], bool]
 
 
@@ -477,7 +465,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     "growth": ("a case is a point of a law of growth", lambda f: f.case.law is not None),
     "dict-output": (
         "a program returns a dict",
-        lambda f: any(contains(tree, Mapping) for tree in _returned(f.case)),
+        lambda f: any(contains(tree, Mapping) for tree in returned(f.case)),
     ),
     "draws-in-several-regions": (
         "random numbers are drawn in two regions, one beside the other",

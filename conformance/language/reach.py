@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from conformance.language.flow import Call, Flow, Step, Tensor, themselves
-from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.language.flow import Call, Flow, Step, Tensor, returned, themselves
+from conformance.language.operations import OPERATIONS, RANDOM, VIEWS
 from conformance.model.case import leaves
 
 #: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
@@ -132,8 +132,10 @@ def _back(items: Sequence[Step | Call], of: frozenset[Tensor], ends: set[Tensor]
     for item in _opened(items):
         read = entries(item) if isinstance(item, Call) else item.differentiable()
         if not recorded.isdisjoint(read):
-            made = item.results if isinstance(item, Call) else item.makes
-            recorded.update(tensor for tensor in made if tensor.floating)
+            # Of integers, too, a region is an operation of which a gradient can be asked.
+            recorded.update(
+                item.results if isinstance(item, Call) else (t for t in item.makes if t.floating)
+            )
     found = Reached(ends & recorded)
     for item in reversed(tuple(_opened(items))):
         if isinstance(item, Step):
@@ -156,6 +158,16 @@ def _opened(items: Sequence[Step | Call]) -> Iterator[Step | Call]:
         if isinstance(item, Call) and item.region.mapped:
             yield from _opened(item.items)
         yield item
+
+
+def updated(flow: Flow) -> bool:
+    """Whether what a program puts out may share memory with a parameter."""
+    shared = {tensor for tensor in flow.given.values() if tensor.of == "parameter"}
+    for step in steps(flow.items):
+        if step.statement.op in VIEWS and any(map(shared.intersection, step.reads.values())):
+            shared.update(step.makes)
+    names = (name for tree in returned(flow.case) for name in leaves(tree))
+    return any(flow.names.get(name) in shared for name in names)
 
 
 class Reach:

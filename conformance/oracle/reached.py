@@ -32,6 +32,7 @@ def missing(case: Case) -> tuple[frozenset[str], ...]:
     if case.procedure.order == 1:
         return (frozenset(case.wrt) - reached(case, case.loss),)
     values, found = make_inputs(case), []
+    values |= case.error.then if case.error else {}  # no error is raised with these
     with tape.quiet():
         _, loss = Interpreter(case, None).forward(values)
         assert loss is not None
