@@ -14,9 +14,12 @@ from conformance.model.observation import Array, Expected, RandomSample
 from conformance.oracle.expected import computed
 
 #: The relative rounding error of a dtype, by the greatest tolerance of its cases.
-_ROUNDING = {1e-9: 2e-16, 1e-4: 1e-7, 1e-2: 5e-4, 1.0: 2e-3}
+_ROUNDING = {1e-9: 2e-16, 1e-4: 1e-7, 1e-2: 5e-4, 1.0: 4e-3}
 #: What part of the tolerance rounding errors may use up.
 _PART = 0.5
+#: How often results are rounded at random. Where dtypes have few bits, one result in some programs lies
+#: so near a kink that rounding takes it across, and one attempt may miss it.
+_ATTEMPTS, _FEW_BITS = 6, 1e-4
 
 
 def is_stable(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:
@@ -28,9 +31,16 @@ def is_stable(case: Case, samples: Sequence[RandomSample] | None = None) -> bool
     tolerance = Tolerance(case.tolerance.rtol * _PART, case.tolerance.atol * _PART)
     try:
         with np.errstate(all="ignore"):
-            exact, rounded = computed(case, 0.0, samples), computed(case, size, samples)
+            exact = computed(case, samples=samples)
+            attempts = range(_ATTEMPTS if size > _FEW_BITS else 1)
+            return all(
+                _alike(exact, computed(case, size, n, samples), tolerance) for n in attempts
+            )
     except Exception:  # a fault of the reference is a finding, and comes out when it judges
         return True
+
+
+def _alike(exact: Expected, rounded: Expected, tolerance: Tolerance) -> bool:
     pairs = zip(_numbers(exact), _numbers(rounded), strict=True)
     return all(
         bool(np.all(np.isfinite(one))) and not differs(other, one, tolerance)

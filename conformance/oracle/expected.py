@@ -63,12 +63,15 @@ def expect(
 
 
 def computed(
-    case: Case, rounding: float = 0.0, samples: Sequence[RandomSample] | None = None
+    case: Case,
+    rounding: float = 0.0,
+    attempt: int = 0,
+    samples: Sequence[RandomSample] | None = None,
 ) -> Expected:
     """The values and gradients of a case, with the random samples of a run, or with random numbers of
-    the reference's own. Each result is off by a random part of it, as much as `rounding` at most; what
-    is 0 is below it, where relu has the slope that it has at 0."""
-    rng = np.random.default_rng(case.seed)
+    the reference's own. Each result is off by a random part of it, as much as `rounding` at most and
+    another one in each `attempt`; what is 0 is below it, where relu has the slope that it has at 0."""
+    rng = np.random.default_rng((case.seed, attempt))
 
     def rounded(data: Array) -> Array:
         sizes = np.abs(data) + 1e-3 * np.max(np.abs(data), initial=0.0)
@@ -134,6 +137,8 @@ def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
         if len(seen) == passes * sum(once) < passes * len(once):
             left = iter(seen)
             drawn[key] = [next(left) if need else None for need in once * passes]
+        elif len(seen) < passes * len(once) and not any(once):
+            drawn[key] = [None] * passes * len(once)  # nothing depends on what was drawn
         elif case.procedure.after == "inference" and len(seen) == 2 * len(once):
             drawn[key] = seen[len(once) :]  # the first pass is dropped
     return drawn

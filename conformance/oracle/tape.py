@@ -1035,7 +1035,10 @@ def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
         lambda g, x, w: matmul(_turned(flat(g)), flat(x)),
         lambda g, x, w: sum(flat(g), axis=0),
     )
-    return _record((x, w, b), x.data @ w.data.T + b.data, _crosswise(x, w), *slopes)
+    product = x.data @ w.data.T
+    if _state.rounding is not None:  # in many frameworks, an operation of its own
+        product = _state.rounding(product)
+    return _record((x, w, b), product + b.data, _crosswise(x, w), *slopes)
 
 
 @_operation
@@ -1234,6 +1237,8 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Ten
 @_operation
 def embedding(indices: Tensor, table: Tensor) -> Tensor:
     """`table[indices]`."""
+    if len(table.shape) != 2:
+        raise ValueError(f"a table of shape {table.shape} has no rows")
     rows = table.shape[0]
     data = table.data[indices.data]
     return _unary(table, data, lambda g, indices: _scatter(g, indices, rows), indices)
