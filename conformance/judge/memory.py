@@ -13,14 +13,17 @@ def retained(
     """The bytes that the plain and the recomputed run kept, with the bounds of the reference.
 
     Where the reference expects little to be freed (less than `SMALL`), the few numbers that an operation
-    keeps for itself are as large as an activation. The bounds then follow the plain run: what it keeps
-    beyond the reference, the recomputed run may keep, too, and what it keeps less need not be freed.
+    keeps for itself are as large as an activation. The bounds then follow the plain run, since what is
+    outside regions keeps as much in both: the recomputed run may keep all but what has to be freed, and
+    what plain keeps less than the reference need not be freed.
     `resolution` is 0, or the bytes below which the observer cannot tell what is retained. With `law`,
     the case is a point of a law. It is judged to the byte, unless the observer cannot tell single bytes,
     since even the few bytes that each region may keep for itself grow with the law.
     """
     small = memory.drop < SMALL
-    most = memory.recomputed[1] + (max(0, plain - memory.plain[1]) if small else 0)
+    most = memory.recomputed[1]
+    if small:
+        most = max(most, plain - memory.drop, most + plain - memory.plain[1])
     drop = memory.drop - (max(0, memory.plain[0] - plain) if small else 0)
     least = drop if memory.drop else None
     exact = law and not resolution
