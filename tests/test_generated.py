@@ -294,3 +294,28 @@ def test_a_result_of_integers_asks_a_region_inside_for_its_gradient() -> None:
     outer = f"{{recompute: r, takes: x, gives: [n, t], body: [{inner}, t = sin(x)]}}"
     one = case(outer, "z = sin(t)")
     assert "reached-only-as-operation" in features_of(one).regions[1]
+
+
+def test_a_region_that_computes_nothing_of_its_own_need_not_be_seen() -> None:
+    inner = "{recompute: inner, takes: t, gives: u, body: 's = sin(t); u = exp(s)'}"
+    outer = f"{{recompute: outer, takes: t, gives: u, body: [{inner}]}}"
+    one = case(region("r", "x", "t = reshape(x, shape=[4, 3])"), outer, "z = multiply(u, u)")
+    found = expect(one, "minimal").executions
+    assert found["r", "", "forward"].counts == (1, 0)
+    assert ("outer", "", "forward") not in found
+    assert found["inner", "", "forward"].counts == (1,)
+    assert expect(one, "whole").executions["r", "", "forward"].counts == (1,)
+
+
+def test_the_results_of_a_loop_s_iterations_may_be_kept_with_its_own_or_not() -> None:
+    body = "t = loop_sin(x, times=3)"
+    kept = f"{{recompute: r, takes: x, body: '{body}', gives: t, save: [t]}}"
+    found = expect(case(kept, "z = multiply(t, t)"), "minimal")
+    assert set(reruns(found, "r", "t").counts) == {0, 1}
+
+
+def test_a_loop_keeps_a_factor_for_each_iteration() -> None:
+    one = case("t = loop_sin(x, times=3)", region("r", "t", "s = sin(t)"), "z = add(s, y)")
+    found = expect(one, "minimal", residuals={"region": "factors"}).memory
+    assert found is not None
+    assert found.recomputed == (4 * UNIT, 4 * UNIT)  # and t

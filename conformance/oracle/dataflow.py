@@ -275,7 +275,7 @@ class Assumption:
             if op in self.declared and names and (words or not needed):
                 declared = self.declared[op].split()
                 words = {w for w in declared if step.named(w) or w not in OPERATIONS[op].tensors}
-            if step.statement.options.get("times") == 1:
+            if step.statement.options.get("times") == 1 and op not in self.declared:
                 words.discard("mask")  # a loop that runs once has no results but its last one
             self._residuals[step] = frozenset(words)
         return self._residuals[step]
@@ -323,5 +323,5 @@ def assumptions(
             yield made
             if "cheap" in made.regions:
                 yield replace(made, through=True)
-            if len(masks) > 1 and any(step.kept for step in dataflow.steps):
+            if any(step.kept and "mask" in made.residuals(step) for step in dataflow.steps):
                 yield replace(made, mask_kept=False)

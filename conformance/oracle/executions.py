@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from conformance.language.operations import COSTLY, RANDOM
+from conformance.language.operations import BOOLS, COSTLY, RANDOM, VIEWS
 from conformance.model.case import Case, Position, Region, flat
 from conformance.model.observation import Allowed, Phase
 from conformance.oracle.dataflow import Assumption, Call, Dataflow, Key, Step, assumptions, walk
@@ -291,6 +291,7 @@ _REASONS = {
     "alternatives": "implementations differ in what a gradient reads and which gradients they take",
     "second order": "the second pass may run a region again or use what the first made",
     "before": "what ran before with gradients off may be another program, and not counted",
+    "unseen": "a region that computes nothing may not be seen",
     "unused": "what no output needs may be left out",
     "cheap": "a compiler may run what is cheap again",
     "flat": "a compiler runs again what it needs of regions inside others",
@@ -312,6 +313,10 @@ class Executions:
         self.once = Counter(item.key for item in dataflow.items)
         cheap = {step.key for step in dataflow.steps if step.statement.op not in COSTLY}
         self.cheap = cheap | {(region, "") for region, _ in cheap if region}
+        #: The regions with a statement of their own that computes something, and with one that need not.
+        nothing = VIEWS | BOOLS
+        self.computing = {s.key[0] for s in dataflow.steps if s.statement.op not in nothing}
+        self.passing = {s.key[0] for s in dataflow.steps if s.statement.op in nothing}
         self.nested = {step.key for step in dataflow.steps if len(step.chain) > 1}
 
     def allowed(self) -> dict[tuple[str, str, Phase], Allowed]:
@@ -319,21 +324,25 @@ class Executions:
         is empty for the region itself."""
         allowed: dict[tuple[str, str, Phase], Allowed] = {}
         needed = needed_executions(self.dataflow) if self.least else self.once
+        reruns = self._reruns()
         for key in self.once:
-            allowed[*key, "forward"] = self._forward(key, needed[key])
-        for key, counts in self._reruns().items():
             # Under `minimal`, a region's count comes from its own statements; without any it has none.
-            if key[1] or not self.least or any(r == key[0] and label for r, label in self.once):
-                allowed[*key, "rerun"] = self._rerun(key, counts)
+            if key[1] or not self.least or key[0] in self.computing | self.passing:
+                allowed[*key, "forward"] = self._forward(key, needed[key])
+                allowed[*key, "rerun"] = self._rerun(key, reruns[key])
         return allowed
 
     def _forward(self, key: Key, needed: int) -> Allowed:
         # What a call of a region does without need may be left out of one call and run in another.
+        unseen = self.least and not key[1] and key[0] not in self.computing
         counts = tuple(self.passes * n for n in range(self.once[key], needed - 1, -1))
+        counts += (0,) if unseen and 0 not in counts else ()
         if self.case.procedure.after == "inference":
             more = tuple(n + self.once[key] for n in counts)
             return Allowed((*counts, *more), _REASONS["before"])
-        return Allowed(counts, _REASONS["unused"] if len(counts) > 1 else "")
+        return Allowed(
+            counts, _REASONS["unseen" if unseen else "unused"] if len(counts) > 1 else ""
+        )
 
     def _reruns(self) -> dict[Key, tuple[int, ...]]:
         """The counts of reruns in the backward passes of one step that any assumption leads to, in the
@@ -401,7 +410,7 @@ def needed_steps(dataflow: Dataflow) -> set[Step]:
     wanted = set(dataflow.outputs) | ({dataflow.loss} - {None})
     needed: set[Step] = set()
     for step in reversed(dataflow.steps):
-        if not step.results or not wanted.isdisjoint(step.results):
+        if not wanted.isdisjoint(step.results):
             wanted |= set(step.reads)
             needed.add(step)
     return needed

@@ -224,7 +224,8 @@ class Interpreter:
         if not isinstance(x, Tensor):
             return tape.tensor(sample)
         if op == "rrelu":
-            return tape.leaky(x, np.where(x.data > 0, 1.0, sample / x.data))
+            slopes = np.divide(sample, x.data, out=np.ones(shape), where=x.data < 0)
+            return tape.leaky(x, slopes)
         p = options.get("p", OPERATIONS["dropout"].options["p"].default)
         assert isinstance(p, int | float)
         return tape.masked(x, sample != 0, p)

@@ -14,11 +14,17 @@ from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
 from conformance.oracle.dataflow import Assumption, Call, Dataflow, Step, assumptions
 from conformance.oracle.executions import Unit, minimal_units
+from conformance.oracle.tape import itemsize
 
 #: Bytes by what is kept: a tensor by its number, the mask of a step, or the factor of its gradient.
 _Kept = dict[int | Step | tuple[Step, str], int]
 #: Operations whose gradient is a product with a factor that they can already compute in forward.
-_FACTORS = frozenset({"sin", "cos", "tanh", "sigmoid", "softmax", "sqrt", "square"})
+_SINES = frozenset(
+    {"sin", "cos", "noted_sin", "sin_or_cos", "switched_sin", "counted_sin", "accumulate_sin"}
+)
+_FACTORS = _SINES | {"loop_sin", "tanh", "sigmoid", "softmax", "sqrt", "square"}
+#: Operations whose gradient is a product with a number where one of their arguments is a number.
+_SCALING = frozenset({"multiply", "divide"})
 #: Operations whose mask holds the place of a maximum for each element of the result.
 _INDICES = frozenset({"max", "max_pool2d"})
 
@@ -136,9 +142,16 @@ class _Way:
     def residuals(self, step: Step) -> _Kept:
         words: Iterable[str] = self.assumed.residuals(step)
         kept: _Kept = {step: self.mask(step)} if "mask" in words else {}
-        if step.statement.op in _FACTORS and "factors" in self.assumed.regions:
-            kept = {(step, "factor"): self.dataflow.tensors[step.results[0]].nbytes}
+        if "factors" not in self.assumed.regions:
+            pass
+        elif step.statement.op in _FACTORS:
+            times = step.statement.options.get("times", 1)  # of a loop, a factor for each iteration
+            assert isinstance(times, int)
+            kept = {(step, "factor"): self.dataflow.tensors[step.results[0]].nbytes * times}
             words = {"out"} if step.statement.op == "tanh" else ()  # (1 + out) times (1 - out)
+        elif step.statement.op in _SCALING and len(step.reads) == 1:
+            # The number, as an array of its own.
+            kept = {(step, "factor"): itemsize(self.dataflow.tensors[step.results[0]].dtype)}
         return kept | self.tensors(n for word in words for n in step.named(word))
 
     def mask(self, step: Step) -> int:
