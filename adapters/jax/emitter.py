@@ -254,9 +254,8 @@ class Checkpoint(Recompute):
         words = [self.block(region), *([f"static_argnums={static}"] if static else [])]
         if self.variant.name in UNGUARDED:
             words.append("prevent_cse=False")
-        if region.save:
-            words.append(f"policy={policies.expression(region)}")
-        words += self.misuse(region)
+        misused = self.misuse(region)  # in place of a policy that the region has
+        words += misused or ([f"policy={policies.expression(region)}"] if region.save else [])
         return f"jax.checkpoint({', '.join(words)})"
 
     def _static(self, region: Region) -> tuple[int, ...]:

@@ -40,7 +40,7 @@ JITTED = frozenset({"jit", "pjit"})
 CALLS = RECOMPUTED | JITTED | {"closed_call", "custom_jvp_call", "custom_vjp_call"}
 CALLED = ("jaxpr", "call_jaxpr")
 #: The primitives that make the mask of an operation that has one (`conformance.language.operations`).
-MASKS = frozenset({"random_bits", "reduce_sum"})
+MASKS = frozenset({"random_bits", "reduce_sum", "lu"})
 #: By operation, the last primitive that a compiled rerun has of it where the result is not made by one:
 #: its mask may be computed without the result, and XLA leaves out a product with one.
 LAST = {"dropout": "lt", "rrelu": "max", "slope_of_sin": "cos"}
@@ -123,11 +123,13 @@ class Event:
 @dataclass(frozen=True)
 class Around:
     """What a jaxpr stands in: the statement whose line calls it, if one does; its name stack; the number
-    of the recomputed function, 0 outside any."""
+    of the recomputed function, 0 outside any; and whether that is run again with no gradient taken, for
+    what it writes into references."""
 
     place: Place | None = None
     names: str = ""
     block: int = 0
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ class Walk:
             return [self._constant(number.astype(equation.params["new_dtype"]))]
         results = self._apply(equation, operands, here.place)
         if here.place is not None:
-            rerun = here.block if RERUN in here.names else 0
+            rerun = here.block if here.again or RERUN in here.names else 0
             back = in_backward(here.names, self.program)
             self.events.append(Event(here.place, name, tuple(results), rerun, back))
         self._escape(*(operand for operand in operands if operand.place != here.place))
@@ -246,7 +248,11 @@ class Walk:
         """
         name = equation.primitive.name
         before = len(self._numbers)
-        inner = replace(here, block=self._frames + 1) if name in RECOMPUTED else here
+        inner = here
+        if name in RECOMPUTED:
+            # One that has been differentiated is run in backward only.
+            late = equation.params["differentiated"] and not in_backward(here.names, self.program)
+            inner = replace(here, block=self._frames + 1, again=here.again or late)
         jaxpr = next(equation.params[key] for key in CALLED if key in equation.params)
         results = self._evaluate(jaxpr, operands, inner)
         if name in JITTED:

@@ -33,9 +33,7 @@ def is_stable(case: Case, samples: Sequence[RandomSample] | None = None) -> bool
         with np.errstate(all="ignore"):
             exact = computed(case, samples=samples)
             attempts = range(_ATTEMPTS if size > _FEW_BITS else 1)
-            return all(
-                _alike(exact, computed(case, size, n, samples), tolerance) for n in attempts
-            )
+            return all(_alike(exact, computed(case, size, n, samples), tolerance) for n in attempts)
     except Exception:  # a fault of the reference is a finding, and comes out when it judges
         return True
 

@@ -233,10 +233,19 @@ def changed_after_read(call: Call) -> bool:
     return bool(inside)
 
 
-def takes(place: Place, kind: type) -> bool:
-    """Whether a region takes a value of this kind that is no tensor."""
-    values = (value for value in place.flow.case.inputs if isinstance(value, Value))
-    return any(isinstance(v.value, kind) and v.name in leaves(place.region.takes) for v in values)
+def takes(place: Place, kind: type, *, inside: bool = False) -> bool:
+    """Whether a region takes a value of this kind that is no tensor; with `inside`, other than as a
+    positional argument of its own."""
+    region, flow = place.region, place.flow
+    values = (value for value in flow.case.inputs if isinstance(value, Value))
+    fitting = {id(flow.given[v.name]) for v in values if isinstance(v.value, kind)}
+    own = top(region.takes) if inside else ()
+    names = [*leaves(region.takes), *leaves(region.kwargs)]
+    return any(
+        id(given) in fitting and name not in own
+        for call in place.calls
+        for name, given in zip(names, call.given, strict=False)
+    )
 
 
 def more_often(place: Place) -> int:

@@ -290,6 +290,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "list-argument": ("a region takes a list of numbers", lambda p: takes(p, tuple)),
     "string-argument": ("a region takes a string", lambda p: takes(p, str)),
+    "string-inside": (
+        "a region takes a string inside a tuple or dict, or by name",
+        lambda p: takes(p, str, inside=True),
+    ),
+    "bool-inside": (
+        "a region takes a bool inside a tuple or dict, or by name",
+        lambda p: takes(p, bool, inside=True),
+    ),
     "gradient-by-closure": (
         "a gradient passes through a tensor that a region reads by closure and that is "
         "no parameter, or a "

@@ -138,7 +138,7 @@ def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
             left = iter(seen)
             drawn[key] = [next(left) if need else None for need in once * passes]
         elif len(seen) < passes * len(once) and not any(once):
-            drawn[key] = [None] * passes * len(once)  # nothing depends on what was drawn
+            drawn[key] = [None for _ in once * passes]  # nothing depends on what was drawn
         elif case.procedure.after == "inference" and len(seen) == 2 * len(once):
             drawn[key] = seen[len(once) :]  # the first pass is dropped
     return drawn
