@@ -117,12 +117,14 @@ TABLE = [
 ]  # fmt: skip
 
 
-def features(program: list[object], outputs: object = "z") -> frozenset[str]:
+def features(
+    program: list[object], outputs: object = "z", dtype: str = "float32"
+) -> frozenset[str]:
     case = {
         "title": "A title",
         "source": "A source",
         "why": "A reason",
-        "inputs": {"x": {"shape": [2, 3], "normal": 1.0}, "on": {"value": False}},
+        "inputs": {"x": {"shape": [2, 3], "normal": 1.0, "dtype": dtype}, "on": {"value": False}},
         "parameters": {"w": {"shape": [2, 3], "normal": 1.0}},
         "program": program,
         "outputs": outputs,
@@ -135,6 +137,11 @@ def features(program: list[object], outputs: object = "z") -> frozenset[str]:
 def test_a_case_has_a_feature(feature: str, has: list[object], lacks: list[object]) -> None:
     assert feature in features(has)
     assert feature not in features(lacks)
+
+
+def test_numbers_are_compared_as_those_of_half_precision() -> None:
+    assert "coarse" in features([SIN, "z = sin(y)"], dtype="bfloat16")
+    assert "coarse" not in features([SIN, "z = sin(y)"])
 
 
 def test_a_program_returns_a_dict() -> None:

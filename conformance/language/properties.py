@@ -41,6 +41,8 @@ from conformance.model.case import (
 )
 
 Shows = Callable[[Place], bool]
+#: The relative tolerance of float16, which is the finer one of half precision.
+HALF = 1e-2
 
 
 def _of_calls(shows: Callable[[Backward, Call], bool], place: Place) -> bool:
@@ -450,6 +452,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
             any(prod(array.shape) < 8 for array in f.case.arrays)
             or any(s.op in FEWER for _, s in f.case.statements())
         ),
+    ),
+    "coarse": (
+        "numbers of the program are compared as those of half precision are",
+        lambda f: f.case.tolerance.rtol >= HALF,
     ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
