@@ -319,3 +319,15 @@ def test_a_loop_keeps_a_factor_for_each_iteration() -> None:
     found = expect(one, "minimal", residuals={"region": "factors"}).memory
     assert found is not None
     assert found.recomputed == (4 * UNIT, 4 * UNIT)  # and t
+
+
+def test_what_is_merged_into_a_region_that_reruns_does_so_too() -> None:
+    first = "{define: r, takes: [a], gives: s, body: 's = sin(w)', merge_adjacent: true}"
+    program = case(first, "t = r(x)", "u = r(t)", "z = sin(u)")
+    assert reruns(expect(program, "whole"), "r").counts == (2,)
+
+
+def test_what_a_region_passes_on_merges_it_into_nothing() -> None:
+    first = "{recompute: p, takes: [x], gives: w, body: 'd = sin(x)', merge_adjacent: true}"
+    program = case(first, region("r", "w", "s = sin(w)"), "z = sin(s)")
+    assert reruns(expect(program, "whole"), "p").counts == (0,)

@@ -109,7 +109,8 @@ class Region:
             chosen.append(nodes.wanted.pop(0))
         if not any(word.raises for word in chosen):
             chosen += [w for w in nodes.words if not w.raises and nodes.choices.chance(3)]
-        self.used = [w for w in chosen if not (self.defined and w.key in ("round", "mapped"))]
+        unfit = ("round", "mapped")  # and where nothing calls the region, nothing raises
+        self.used = [w for w in chosen if not (self.defined and (w.key in unfit or w.raises))]
         self.words = nodes.granularity() | {word.key: word.value for word in self.used}
         if "autocast" in self.words:
             nodes.statements.want_lowered()

@@ -180,7 +180,7 @@ class Dataflow:
         """The calls that take the results of a call with `merge_adjacent`: these are not kept."""
         if not call.region.merge_adjacent:
             return []
-        made = set(call.gives)
+        made = call.made.intersection(call.gives)
         return [c for c in self.calls if c.parent is call.parent and made & set(c.taken)]
 
     def active(self, names: Iterable[str]) -> frozenset[int]:

@@ -27,11 +27,7 @@ def whole(assumption: Assumption) -> Counter[Key]:
     reads; if `flat`, inner regions do not count as regions; if `ends`, statements whose results nothing
     in the region reads do not run again.
     """
-    if "asked" in assumption.regions:
-        again = asked_for(assumption)
-    else:
-        taken = assumption.differentiated
-        again = {call for call in assumption.dataflow.calls if not taken.isdisjoint(call.steps)}
+    again = asked_for(assumption) if "asked" in assumption.regions else _contributing(assumption)
     again = {call for call in again if not assumption.runs_plainly(call)}
     ends = "ends" in assumption.regions
     reruns: Counter[Key] = Counter()
@@ -41,6 +37,19 @@ def whole(assumption: Assumption) -> Counter[Key]:
         around = item.chain[:1] if "flat" in assumption.regions else item.chain
         reruns[item.key] += len(again.intersection(around))
     return reruns
+
+
+def _contributing(assumption: Assumption) -> set[Call]:
+    """The calls in which a gradient is taken, and those that are merged into one of these: what they
+    gave it is made again."""
+    dataflow, taken = assumption.dataflow, assumption.differentiated
+    again = {call for call in dataflow.calls if not taken.isdisjoint(call.steps)}
+    for call in reversed(dataflow.calls):
+        merged = dataflow.merged_into(call)
+        given = {n for later in merged if later in again for n in later.taken}
+        if not given.isdisjoint(assumption.active.intersection(call.gives)):
+            again.add(call)
+    return again
 
 
 def is_end(step: Step) -> bool:

@@ -464,7 +464,9 @@ class RegionNode(Vertex):
             finally:
                 if before is not None:
                     set_random_state(before)
-        outputs = _distinct(t for t in tensors_in(result) if t.node and t.scope is frame)
+        given = {id(t) for t in inside}
+        made = (t for t in tensors_in(result) if t.node and t.scope is frame)
+        outputs = _distinct(t for t in made if id(t) not in given)
         if len(outputs) != self.results:
             raise RuntimeError(f"region {self.name!r} gave other tensors when it ran again")
         task[self] = outputs, inside
@@ -520,14 +522,18 @@ def recompute(
                 return function(*args, **kwargs)
         state = random_state() if preserve_rng else None
         frame = Frame(False)
+        entered: dict[int, tuple[Tensor, Tensor]] = {}  # the tensors inside, and those outside
 
         def enter(t: Tensor) -> Tensor:
-            return Tensor(t.data, t.dtype, t.node and frame.inside, 0, frame)
+            inner = Tensor(t.data, t.dtype, t.node and frame.inside, 0, frame)
+            entered[id(inner)] = inner, t
+            return inner
 
         with _set(region=name, frame=frame), first:
             _state.log.append((name, "", _state.phase))
             result = function(*_map(enter, args), **_map(enter, kwargs))
-        made = _distinct(t for t in tensors_in(result) if t.node is frame.inside)
+        given_back = (t for t in tensors_in(result) if t.node is frame.inside)
+        made = _distinct(t for t in given_back if id(t) not in entered)
         node = None
         if made:
             captured = list(frame.outside.values())
@@ -536,6 +542,8 @@ def recompute(
         index = {id(t): i for i, t in enumerate(made)}
 
         def leave(t: Tensor) -> Tensor:
+            if id(t) in entered:
+                return entered[id(t)][1]
             if id(t) in index:
                 return Tensor(t.data, t.dtype, node, index[id(t)], outer)
             return Tensor(t.data, t.dtype, scope=outer) if t.scope is frame else t
