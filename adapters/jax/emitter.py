@@ -254,8 +254,8 @@ class Checkpoint(Recompute):
         words = [self.block(region), *([f"static_argnums={static}"] if static else [])]
         if self.variant.name in UNGUARDED:
             words.append("prevent_cse=False")
-        misused = self.misuse(region)  # in place of a policy that the region has
-        words += misused or ([f"policy={policies.expression(region)}"] if region.save else [])
+        misused, policy = self.misuse(region), policies.expression(region)
+        words += misused or ([f"policy={policy}"] if policy else [])  # one takes the other's place
         return f"jax.checkpoint({', '.join(words)})"
 
     def _static(self, region: Region) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.emit.expressions import function
+from conformance.language.operations import BOOLS
 from conformance.model.case import Region, Statement, flat, walk
 
 IMPORTS = ("from jax.ad_checkpoint import checkpoint_name",)
@@ -47,7 +48,7 @@ def by_primitive(region: Region) -> tuple[str, ...]:
 
 def is_named(region: Region, statement: Statement) -> bool:
     """Whether a statement's result is given a name for the policy of the region around it."""
-    if not region.saves(statement):
+    if not region.saves(statement) or statement.op in BOOLS:
         return False
     return not (statement.op in region.save and by_primitive(region))
 

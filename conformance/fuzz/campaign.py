@@ -142,9 +142,9 @@ class Campaign:
             self.found[key].count += 1
         causes = {v.known.cause for v in result.verdicts if v.known is not None}
         tally.causes.update(causes)
-        unsupported = any(v.status is Status.UNSUPPORTED for v in result.verdicts)
+        refused = all(v.status is Status.UNSUPPORTED for v in result.verdicts)
         outcome = "unexpected" if shown else "known" if causes else ""
-        tally.outcomes[outcome or ("refused" if unsupported else "right")] += 1
+        tally.outcomes[outcome or ("refused" if refused else "right")] += 1
         self.told()
 
     def _shown(

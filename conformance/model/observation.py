@@ -84,7 +84,8 @@ class Run:
     ones by name. `retained` are the bytes of tensors held between forward and backward beyond inputs,
     parameters and outputs, `random_state` is the random state held then, and `peak` the most bytes of
     tensors held at any time beyond those held at the start of forward. `held` and `alive` are bytes and
-    live tensors after each of several runs, with the garbage collector off.
+    live tensors after each of several runs, with the garbage collector off. `error_after` is what a run
+    after the error raised that was to be good.
     """
 
     outputs: Tree = None
@@ -103,6 +104,7 @@ class Run:
     alive: tuple[int, ...] | None = None
     error: ErrorSeen | None = None
     good_run_after_error: bool | None = None
+    error_after: ErrorSeen | None = None
 
 
 #: Bytes. Below it, rounding, pooling and caching by allocators is as large as what recompute saves.

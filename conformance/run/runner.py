@@ -4,6 +4,7 @@ The framework runs in the adapter's worker process alone. Expectations come from
 in the process that judges, and never go to the worker.
 """
 
+import itertools
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,11 +59,13 @@ def lacking(case: Case, variant: Variant) -> Verdict | None:
 
 
 def refused(case: Case, variant: Variant, observation: Observation) -> Verdict | None:
-    """The verdict on a case that the variant refused with the error that it declares for that."""
-    error = observation.recomputed.error
-    if error is None:
-        return None
-    for word in sorted(required_by(case) & set(variant.model.refuses)):
+    """The verdict on a case that the variant refused with the error that it declares for that. Where the
+    case promises an error that comes before, the good run after it is refused."""
+    run = observation.recomputed
+    errors = [error for error in (run.error, run.error_after) if error is not None]
+    for word, error in itertools.product(
+        sorted(required_by(case) & set(variant.model.refuses)), errors
+    ):
         refusal = variant.model.refuses[word]
         if refusal.raises in (error.type, *error.bases) and refusal.match in error.message:
             fact = Unoffered("refuses", f"{word}: {error.type}: {error.message}", (word,))

@@ -32,7 +32,10 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _LARGEST = 2**31
 #: Fields of a run that are stored as numbers of their own, or not at all.
 _NOT_IN_JSON = frozenset(
-    {"retained", "random_state", "peak", "generators", "held", "alive", "good_run_after_error"}
+    {
+        *("retained", "random_state", "peak", "generators", "held", "alive"),
+        *("good_run_after_error", "error_after"),
+    }
 )
 T = TypeVar("T")
 Content = TypeVar("Content", Run, Expected)

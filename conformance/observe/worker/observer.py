@@ -168,7 +168,8 @@ class Observer(contract.Observer, ABC):
             if run.error is None:
                 raise
         if loaded.program.then:
-            run = replace(run, good_run_after_error=self.good_run(loaded))
+            works, after = self.good_run(loaded)
+            run = replace(run, good_run_after_error=works, error_after=after)
         return self._released(self._dropping_errors(loaded), run, unobserved)
 
     def _released(self, loaded: LoadedProgram, run: Run, unobserved: Mapping[str, str]) -> Run:
@@ -263,14 +264,14 @@ class Observer(contract.Observer, ABC):
             state={k: self._array(v) for k, v in result.get("state", {}).items()},
         )
 
-    def good_run(self, loaded: LoadedProgram) -> bool:
+    def good_run(self, loaded: LoadedProgram) -> tuple[bool, ErrorSeen | None]:
         """Whether the program works after the error, with the changed inputs: it raises nothing and
-        computes what the plain program computed with them before any error."""
+        computes what the plain program computed with them before any error. Also what it raises."""
         try:
             run = self.read(loaded.run(**dict(loaded.program.then or {})))
-        except BaseException:
-            return False
-        return self._good is not None and computes_alike(run, self._good)
+        except BaseException as error:
+            return False, error_seen(error, loaded.program)
+        return self._good is not None and computes_alike(run, self._good), None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
