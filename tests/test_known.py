@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from msgspec.structs import replace as replace_struct
+from msgspec.structs import replace as msgspec_replace
 
 from conformance.errors import KnownError
+from conformance.judge.checks.error import AFTER
 from conformance.judge.known import Catalog, Condition, Entry, append, bound, read
 from conformance.judge.triage import Triage, additions, covered, noted, triaged
 from conformance.language.load import load_text
@@ -102,11 +103,24 @@ def test_one_that_shows_sometimes_is_expected_wherever_it_is_seen(status, messag
     assert covered([entry], result(verdict(status, message))) == judged
 
 
-def test_one_that_an_error_of_the_plain_program_hides_is_not_gone():
-    entry = replace(ENTRY, check="error")
-    both = replace_struct(verdict(Status.PASS, check="error"), facts=(Raised("E", "forward", "E"),))
-    assert standing([entry], both) == [Triage.EXPECTED]
-    assert standing([entry], verdict(Status.PASS, check="error")) == [Triage.UNEXPECTED]
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [((), Triage.EXPECTED), (("expected-error",), Triage.UNEXPECTED)],
+)
+def test_one_that_an_error_hides_is_not_gone(words, expected):
+    (case,) = load_text(f"{GOOD}    error: {{type: ValueError}}\n", "good.yaml")
+    condition = Condition(("op:sin",), words)
+    entry = replace(ENTRY, check="error", cases=(), when=(condition,), catalog=Catalog([case]))
+    raised = (Raised("ValueError", "forward", "ValueError"),)
+    hides = msgspec_replace(verdict(Status.PASS, check="error"), facts=raised)
+    (item,) = triaged([entry], result(hides, case=case.id))
+    assert item.triage is expected
+
+
+def test_a_good_run_after_an_error_deviates_as_the_program_would():
+    after = verdict(Status.FAIL, AFTER, "error")
+    assert standing([ENTRY], after) == [Triage.KNOWN]
+    assert standing([], after) == [Triage.UNEXPECTED]
 
 
 def test_known_deviation_that_passes_again_says_which_entry_to_take_out():

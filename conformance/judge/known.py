@@ -158,6 +158,12 @@ class Entry:
         """Whether the deviation may be absent where the entry speaks of a case."""
         return bool(self.shared or self.sometimes)
 
+    @property
+    def of_errors(self) -> bool:
+        """Whether it is about programs that have to raise an error, or about cases by their ids."""
+        words = {word for condition in self.when for word in condition.case}
+        return not self.when or any(w.startswith(("expected-error", "raises:")) for w in words)
+
     def names_case(self, case: str) -> bool:
         """Whether the entry is about this case, for any variant and check. Of patterns the last that
         matches counts."""

@@ -12,6 +12,7 @@ from itertools import chain
 
 import msgspec
 
+from conformance.judge.checks.error import AFTER
 from conformance.judge.known import Catalog, Entry
 from conformance.judge.proposing import proposed
 from conformance.model.facts import Raised
@@ -53,7 +54,7 @@ def triaged(entries: Sequence[Entry], result: Result) -> tuple[Triaged, ...]:
 
     A SHOULD that does not hold is expected even where no entry describes it: it warns, and does not fail
     the run. A known deviation is gone where no verdict of its check deviates, nor reports it where that
-    is left to the implementation; but not where the plain program raises an error, too, and hides it.
+    is left to the implementation; but not where an error came as it should, and hides it.
     """
     return tuple(_triage_one(entries, result, verdict) for verdict in result.verdicts)
 
@@ -65,7 +66,10 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
     if known:
         return Triaged(verdict, Triage.KNOWN, known.reason, known)
     covering = [e for e in entries if e.covers(result.case, result.variant, verdict.check)]
-    entry = next((entry for entry in covering if not entry.lenient), None)
+    raised = any(isinstance(fact, Raised) for fact in verdict.facts)
+    hidden = verdict.status is Status.PASS and raised
+    seen = (e for e in covering if not e.lenient and (e.of_errors or not hidden))
+    entry = next(seen, None)
     if verdict.status.deviates:
         if entry:
             reason = f"not what {entry.where} describes: {' or '.join(map(repr, entry.observed))}"
@@ -74,18 +78,19 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
         return Triaged(verdict, Triage.EXPECTED if warns else Triage.UNEXPECTED)
     deviates = any(v.status.deviates for v in result.verdicts if v.check == verdict.check)
     reported = verdict.status is Status.REPORT and any(e.tells(verdict) for e in covering)
-    raised = any(isinstance(fact, Raised) for fact in verdict.facts)
-    judged = verdict.status is not Status.UNSUPPORTED and not raised
-    if entry and judged and not deviates and not reported:
+    if entry and not deviates and verdict.status is not Status.UNSUPPORTED and not reported:
         reason = f"known deviation is gone: take {entry.where} out ({entry.reason})"
         return Triaged(verdict, Triage.UNEXPECTED, reason, entry)
     return Triaged(verdict, Triage.EXPECTED)
 
 
 def _explaining(entries: Sequence[Entry], result: Result, verdict: Verdict) -> Entry | None:
-    """The first entry that describes this verdict, if it is a deviation."""
-    covering = (e for e in entries if e.covers(result.case, result.variant, verdict.check))
-    return next((e for e in covering if e.describes(verdict)), None)
+    """The first entry that describes this verdict, if it is a deviation. A good run after an error
+    deviates as the program would without the error."""
+    after = verdict.message == AFTER
+    checks = ("error", "value", "gradient") if after else (verdict.check,)
+    covering = (e for e in entries if any(e.covers(result.case, result.variant, c) for c in checks))
+    return next((e for e in covering if after or e.describes(verdict)), None)
 
 
 def noted(entries: Sequence[Entry], result: Result) -> Result:

@@ -17,6 +17,8 @@ from conformance.judge.checks.evidence import Check, Evidence
 from conformance.model.facts import Raised
 from conformance.model.verdict import Status, Verdict
 
+#: The verdict where the error came as promised, and then what comes of a good run is wrong.
+AFTER = "a good run after the error did not work"
 #: What Python raises where the program itself is wrong.
 _WRONG_PROGRAM = frozenset({"NameError", "AttributeError", "ImportError", "SyntaxError"})
 
@@ -29,7 +31,7 @@ def _judge(evidence: Evidence) -> tuple[Verdict, ...]:
     if evidence.recomputed.good_run_after_error is True:
         message = f"{first.message}, and a good run worked afterwards"
         return (replace(first, message=message) if first.status is Status.PASS else first,)
-    after = CHECK.verdict(Status.FAIL, "a good run after the error did not work")
+    after = CHECK.verdict(Status.FAIL, AFTER)
     return (after,) if first.status is Status.PASS else (first, after)
 
 
@@ -53,7 +55,8 @@ def _raised(evidence: Evidence) -> Verdict:
     if promised is None and raised is None:
         return CHECK.verdict(Status.PASS, "ran to its end")
     if promised is not None and raised is not None and promised.type in raised.bases:
-        return CHECK.verdict(Status.PASS, f"raised {raised.type} as promised")
+        fact = Raised(raised.type, raised.phase, promised.type)
+        return CHECK.verdict(Status.PASS, f"raised {raised.type} as promised", facts=(fact,))
     wanted = "" if promised is None else promised.type
     should = f"raise {wanted}" if wanted else "run to its end"
     if raised is None:
