@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from conformance.drivers.adapter import find_adapter
+from conformance.emit.emitter import asked
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.fuzz.stable import is_stable
 from conformance.language.features import features_of
 from conformance.language.load import load_text
-from conformance.model.case import Case
+from conformance.model.case import Case, Ref
 from conformance.model.observation import Allowed, Expected, RandomSample
 from conformance.oracle.expected import expect
 from conformance.oracle.interpreter import check_shapes
@@ -159,6 +161,33 @@ def test_three_contributions_may_be_added_up_in_another_order() -> None:
     assert not expect(twice, "whole").sums
     thrice = case(region("r", "x", body), "u = r(t)", "z = multiply(t, u)")
     assert expect(thrice, "whole").sums
+
+
+def test_what_a_region_keeps_that_no_backward_pass_goes_through() -> None:
+    nodes = region("r", "y", "s = sin(x)"), region("q", "y", "u = exp(w)"), "z = multiply(s, s)"
+    one = case(*nodes)
+    reached = expect(one, "early-stop").memory
+    found = expect(replace(one, outputs=(Ref("z"), Ref("u"))), "early-stop").memory
+    assert reached is not None
+    assert found is not None
+    assert reached.left == (0, 0)
+    assert found.left == (2, UNIT + 64)  # y and w
+
+
+@pytest.mark.parametrize("error", ["ValueError, then: {v1: false}", "ValueError"])
+def test_a_program_of_a_higher_order_that_raises_is_written(error: str) -> None:
+    flag = HEAD.replace("inputs: {", "inputs: {v1: {value: true}, ")
+    nodes = "      - {recompute: r, takes: x, body: 't = raise_if(x, v1)'}\n      - z = exp(t)\n"
+    end = f"    procedure: second_order\n    error: {{type: {error}}}\n"
+    (one,) = load_text(flag + nodes + end, "f.yaml")
+    assert missing(one)[0] == {"w", "v", "y"}
+
+
+def test_what_is_said_of_a_region_that_is_not_called_is_not_written() -> None:
+    first, inner = "{define: r(x), contexts: true, body: [", "{recompute: q, mapped: true, takes: x"
+    node = f"{first}'t = sin(x)', {inner}, body: 'u = sin(x)'}}]}}"
+    assert asked(case(node, region("s", "x", "v = sin(x)"), "z = exp(v)")) == []
+    assert asked(case(node, "v = r(x)", "z = exp(v)")) == ["mapped", "contexts"]
 
 
 @pytest.mark.parametrize(("drawn", "stable"), [(0.0, True), (6.0, False)])

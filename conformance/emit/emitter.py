@@ -249,7 +249,7 @@ class Emitter:
 
 def asked(case: Case) -> list[str]:
     """The words of `PARTS` that a case demands."""
-    regions, between = case.regions(), case.procedure.between
+    regions, between = case.called(), case.procedure.between
     started = between in ("thread", "autocast", "no-gradients")
     demanded = {
         "seeding": case.sources() and case.seeded,

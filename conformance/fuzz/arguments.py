@@ -98,6 +98,8 @@ class Arguments:
         else:
             exact = "float32" if operation.exact else ""
             chosen = self.leaf(self._shape(pattern), self._dtype or exact)
+        if operation.takes_gradient and not scope.tensor(chosen).node:
+            raise UnfitError
         return chosen, scope.values[chosen]
 
     def _fitting(self, name: str, pattern: Pattern) -> list[str]:
@@ -105,6 +107,8 @@ class Arguments:
         operation, scope = self.operation, self.scope
         kind = {operation.whole: "int", operation.parts: "complex"}.get(name, "float")
         names = [n for n in scope.tensors(kind) if self._fits(scope.tensor(n), pattern)]
+        if operation.takes_gradient:
+            names = [n for n in names if scope.tensor(n).node]
         if name == operation.over:
             names = [n for n in names if n in scope.fresh - scope.read]
             names = [n for n in names if n in scope.taken] or names
@@ -160,7 +164,8 @@ class Arguments:
             if known and choices.chance(70):
                 chosen = choices.one(known)
                 return chosen, scope.values[chosen]
-            raises = bool(self.operation.raises and scope.depth and choices.chance(40))
+            may_raise = bool(self.operation.raises and scope.depth) and not scope.apart
+            raises = may_raise and choices.chance(40)
             made = declared.value(raises or (not self.operation.raises and choices.chance(50)))
             self.raises |= {made: self.operation.raises} if raises else {}
         else:

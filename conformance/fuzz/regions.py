@@ -110,7 +110,10 @@ class Region:
         if not any(word.raises for word in chosen):
             chosen += [w for w in nodes.words if not w.raises and nodes.choices.chance(3)]
         unfit = ("round", "mapped")  # and where nothing calls the region, nothing raises
-        self.used = [w for w in chosen if not (self.defined and (w.key in unfit or w.raises))]
+        apart = self.defined or self.scope.apart
+        self.used = [
+            w for w in chosen if not ((self.defined and w.key in unfit) or (apart and w.raises))
+        ]
         self.words = nodes.granularity() | {word.key: word.value for word in self.used}
         if "autocast" in self.words:
             nodes.statements.want_lowered()
@@ -160,7 +163,8 @@ class Region:
         fresh = {n for n in takes if n in scope.fresh - scope.read} if not self.defined else set()
         read = set(values) - set(takes)
         regions, depth = dict(scope.regions), scope.depth + 1
-        return Scope(values, regions, self.words, depth, read=read, fresh=fresh)
+        apart = self.defined or scope.apart
+        return Scope(values, regions, self.words, depth, apart, read=read, fresh=fresh)
 
     def _named(self, takes: list[str]) -> dict[str, Raw]:
         """What it takes by name; taken away from what it takes by position."""

@@ -22,13 +22,15 @@ _LETTERS = {"inputs": "x", "parameters": "w", "state": "s"}
 class Scope:
     """The names that a list of nodes can read, with values for them, and the regions that it can call.
 
-    `words` are those of the region around it, `depth` says how many regions are around it.
+    `words` are those of the region around it, `depth` says how many regions are around it, and `apart`
+    whether one of these is only defined, and called elsewhere, if at all.
     """
 
     values: dict[str, ProgramValue]
     regions: dict[str, Any] = field(default_factory=dict)
     words: Mapping[str, Any] = field(default_factory=dict)
     depth: int = 0
+    apart: bool = False
     #: Names that statements have read: nothing is written over these.
     read: set[str] = field(default_factory=set)
     #: Names that regions have read, and no statement.

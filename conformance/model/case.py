@@ -374,6 +374,22 @@ class Case:
     def regions(self) -> tuple[Region, ...]:
         return tuple(node for node in walk(self.program) if isinstance(node, Region))
 
+    def called(self) -> tuple[Region, ...]:
+        """The regions that run, each once; one that is defined may be called nowhere."""
+        known = {region.name: region for region in self.regions()}
+        found: dict[str, Region] = {}
+
+        def follow(nodes: Iterable[Node]) -> None:
+            for node in flat(nodes):
+                name = node.region if isinstance(node, Again) else getattr(node, "name", "")
+                runs = isinstance(node, Again) or (isinstance(node, Region) and node.called)
+                if runs and name not in found:
+                    found[name] = known[name]
+                    follow(known[name].body)
+
+        follow(self.program)
+        return tuple(found.values())
+
     def statements(self) -> tuple[tuple[str, Statement], ...]:
         """All statements with the name of the innermost region around each (empty outside)."""
         return tuple(

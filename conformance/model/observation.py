@@ -146,7 +146,8 @@ class ExpectedMemory:
     is the least that recomputing must free, `unit` the largest single activation. `peaks` are the most
     bytes held at any time, plain and recomputed, where gradients are freed as soon as they can be.
     `states` are the copies of random state that may be kept: one for each call of an outermost region
-    that preserves it, or for each operation in it that draws.
+    that preserves it, or for each operation in it that draws. `left` are tensors and bytes that live as
+    long as the outputs: those that regions keep whose graph no backward pass frees.
     """
 
     plain: tuple[int, int]
@@ -155,6 +156,7 @@ class ExpectedMemory:
     unit: int
     peaks: tuple[int, int] = (0, 0)
     states: int = 0
+    left: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,19 @@ def expected_memory(
         unit=max((1, *sizes)),
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
         states=sum(_random_states(call, discipline == "minimal") for call in dataflow.calls),
+        left=_left(case, dataflow),
     )
+
+
+def _left(case: Case, dataflow: Dataflow) -> tuple[int, int]:
+    """The tensors, and their bytes, that outermost regions keep after the backward passes, since these
+    do not go through all of their graph."""
+    active = dataflow.active(array.name for array in case.arrays if array.gradient)
+    freed = dataflow.differentiated(active, (dataflow.loss, dataflow.second_loss))
+    held = dataflow.differentiated(active, dataflow.outputs) - freed
+    calls = [c for c in dataflow.calls if c.parent is None and not held.isdisjoint(c.steps)]
+    kept = {n for call in calls for n in (*call.taken, *(call.read - call.made))}
+    return len(kept), sum(dataflow.tensors[n].nbytes for n in kept)
 
 
 def _held(assumed: Assumption, ends: Iterable[int | None]) -> frozenset[Step]:

@@ -27,14 +27,21 @@ def reached(case: Case, loss: Loss) -> frozenset[str]:
 
 
 def missing(case: Case) -> tuple[frozenset[str], ...]:
-    """The tensors in `Case.wrt` that have no gradient, for each order that the procedure takes."""
+    """The tensors in `Case.wrt` that have no gradient, for each order that the procedure takes. Where
+    the case raises an error, they are those of the good run after it, or else of the first order."""
     assert case.loss is not None
+    first = frozenset(case.wrt) - reached(case, case.loss)
     if case.procedure.order == 1:
-        return (frozenset(case.wrt) - reached(case, case.loss),)
+        return (first,)
     values, found = make_inputs(case), []
     values |= case.error.then if case.error else {}  # no error is raised with these
     with tape.quiet():
-        _, loss = Interpreter(case, None).forward(values)
+        try:
+            _, loss = Interpreter(case, None).forward(values)
+        except ValueError:
+            if case.error is None:
+                raise
+            return (first,) * case.procedure.order
         assert loss is not None
         for _ in range(case.procedure.order):
             wrt = [tensor_of(name, values) for name in case.wrt]

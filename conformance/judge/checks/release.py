@@ -4,11 +4,12 @@ The procedure is repeated with the garbage collector off, and after each run it 
 held than before the first. Caches may fill in the first half of the runs. Over the second half, the
 recomputed program must grow by no more per step than the plain one. Where neither grows, no more may be
 left after a step either: a program that frees each step's activations one step late does not grow. A
-case may have the outputs of all runs kept: then both programs grow by these. Live tensors are whole
-numbers, so that a single one shows; bytes may differ by up to half an activation. Where every run is to
-end in an error, garbage is collected after each, since an exception and the frames that it came through
-refer to each other. A module that a program makes in its forward pass lives for one run: what hangs on
-it alone is freed with it, and is not seen.
+case may have the outputs of all runs kept: then both programs grow by these, and the recomputed one by
+what regions keep that no backward pass goes through. Live tensors are whole numbers, so that a single
+one shows; bytes may differ by up to half an activation. Where every run is to end in an error, garbage
+is collected after each, since an exception and the frames that it came through refer to each other. A
+module that a program makes in its forward pass lives for one run: what hangs on it alone is freed with
+it, and is not seen.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ def level(readings: Sequence[int]) -> int:
 
 def _judge(evidence: Evidence) -> Verdict:
     plain, recomputed = evidence.plain, evidence.recomputed
-    unit = evidence.expected.memory.unit if evidence.expected.memory else 0
+    memory = evidence.expected.memory
+    unit = memory.unit if memory else 0
+    tensors, size = memory.left if memory and evidence.case.keeps else (0, 0)
     quantities: tuple[tuple[_Quantity, _Readings, _Readings, float], ...] = (
-        ("live tensors", plain.alive, recomputed.alive, TENSORS),
-        ("bytes", plain.held, recomputed.held, max(unit * STEP, 1.0)),
+        ("live tensors", plain.alive, recomputed.alive, TENSORS + tensors),
+        ("bytes", plain.held, recomputed.held, max(unit * STEP, 1.0) + size),
     )
     readings: list[str] = []
     faults: list[Growth] = []
