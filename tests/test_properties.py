@@ -25,6 +25,8 @@ BY_CLOSURE = {
     "recompute": "r(x)",
     "body": ["h = sin(x)", {"recompute": "i(x)", "body": "a = multiply(x, h)"}, "y = tanh(a)"],
 }
+GIVES_CAPTURED = {"recompute": "r(x)", "gives": ["y", "w"], "body": "y = sin(x)"}
+GIVES_DETACHED = {"recompute": "r", "gives": ["y", "w"], "body": "y = sin(x)"}
 DEEP = {
     "recompute": "r(x)",
     "body": [
@@ -112,7 +114,11 @@ TABLE = [
     ("node-loses-gradient", [ASKS, "z = sin(y)"], [ASKS_ARGUMENT, "z = sin(y)"]),
     ("node-gives-other-values", [ASKS, "z = sin(y)"], [ASKS_ARGUMENT, "z = sin(y)"]),
     ("node-gives-other-values", [ASKS, "z = sin(y)"], [ASKS, "z = sin(x)"]),
+    ("node-gives-other-answers", [{**ASKS, "gives": ["y", "told"]}, "z = sin(y)"],
+     [{**ASKS_ARGUMENT, "gives": ["y", "told"]}, "z = sin(y)"]),
     ("node-runs-other-operations", [ASKS, "z = sin(y)"], [ASKS_ARGUMENT, "z = sin(y)"]),
+    ("node-runs-endlessly", [GIVES_CAPTURED, "z = sin(y)"], [TWICE, "z = sin(y)"]),
+    ("node-detaches-captured", [GIVES_DETACHED, "z = sin(w)"], [GIVES_CAPTURED, "z = sin(y)"]),
     ("node-frees-graph", ["h = sin(x)", "a = exp(h)", FREES, "z = sin(y)"], [SIN, "z = sin(y)"]),
 ]  # fmt: skip
 
@@ -135,8 +141,9 @@ def features(
 
 @pytest.mark.parametrize(("feature", "has", "lacks"), TABLE, ids=[row[0] for row in TABLE])
 def test_a_case_has_a_feature(feature: str, has: list[object], lacks: list[object]) -> None:
-    assert feature in features(has)
-    assert feature not in features(lacks)
+    outputs = ["z", "told"] if feature == "node-gives-other-answers" else "z"
+    assert feature in features(has, outputs)
+    assert feature not in features(lacks, outputs)
 
 
 def test_numbers_are_compared_as_those_of_half_precision() -> None:

@@ -316,10 +316,10 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         lambda b, c: _read_of(b, c, c.captured, lambda tensor: tensor.of == "parameter"),
     ),
     "overwritten-read": (
-        "backward reads, in a region, what comes from a tensor that it reads by closure and that is "
-        "written over then or later",
+        "backward reads, in a region, what comes from a tensor that it reads by closure, takes by "
+        "name or in a container, and that is written over then or later",
         lambda b, c: _read_of(
-            b, c, c.captured, lambda tensor: any(m > c.moment for m in tensor.changed)
+            b, c, by_reference(c), lambda tensor: any(m > c.moment for m in tensor.changed)
         ),
     ),
     "given-overwritten-read": (

@@ -131,6 +131,8 @@ class Flow:
         ):
             for value in values:
                 self.given[value.name] = _given(role, value)
+        #: The tensors in the whole return values of regions, by the names for these.
+        self.returned: dict[str, tuple[Tensor, ...]] = {}
         self.names = dict(self.given)
         self._run(case.program, self.names, None)
 
@@ -192,6 +194,7 @@ class Flow:
         names.update(zip(leaves(node.gives), call.results, strict=False))
         if node.returned:
             names[node.returned] = Tensor("value")
+            self.returned[node.returned] = call.results
 
     @property
     def outside(self) -> tuple[Statement, ...]:
@@ -201,7 +204,10 @@ class Flow:
     @property
     def outputs(self) -> tuple[Tensor, ...]:
         """The tensors that the program returns."""
-        return tuple(self.names[name] for name in leaves(self.case.outputs) if name in self.names)
+        found: list[Tensor] = []
+        for name in leaves(self.case.outputs):
+            found += self.returned.get(name, (self.names[name],) if name in self.names else ())
+        return tuple(found)
 
 
 def _given(role: str, value: Array | Value | Generator) -> Tensor:

@@ -42,7 +42,8 @@ _CONSTANT = {"add": (1, 1), "subtract": (1, -1), "negative": (-1,), "add_in_plac
 
 
 class NodeError(Exception):
-    """What a backward pass raises, in a word: `detached`, `freed`, `no-result` or `refused`."""
+    """What a backward pass raises, in a word: `detached`, `freed`, `no-result`, `refused`; or `endless`
+    where it does not come to its end."""
 
 
 @dataclass(eq=False)
@@ -53,6 +54,8 @@ class _Tensor:
     asks: bool = False
     floating: bool = True
     value: int = 0
+    #: Where it is known.
+    dtype: str = ""
     made: tuple[_Node, int] | None = None
     gradient: int | None = None
     #: Passes that have added to its gradient.
@@ -101,8 +104,8 @@ class Run:
     opaque: bool
     names: _Names = field(default_factory=dict)
     entered: Counter[int] = field(default_factory=Counter)
-    #: Whether a region returns what it captures, which then is another tensor.
-    returns_captured: bool = False
+    #: Whether a region detaches what it captures and returns, since no argument requires a gradient.
+    detaches: bool = False
     #: By the moment of a call, the name of its region, and the moments of the calls around it and
     #: its own.
     calls: dict[int, str] = field(default_factory=dict)
@@ -123,10 +126,13 @@ class Run:
             if isinstance(value, Array):
                 floating = value.dtype.startswith(("float", "bfloat", "complex"))
                 name = zlib.crc32(value.name.encode())
-                self.names[value.name] = _Tensor(value.gradient, floating, name)
+                self.names[value.name] = _Tensor(value.gradient, floating, name, value.dtype)
             else:
                 self.names[value.name] = None
         self.given = dict(self.names)
+        #: The tensors whose gradients the program could ask for.
+        tensors = {n: t for n, t in self.names.items() if isinstance(t, _Tensor)}
+        self.asking = {name: tensor for name, tensor in tensors.items() if tensor.asks}
         self._run(self.case.program, self.names)
 
     # -- forward --------------------------------------------------------------------------------------
@@ -162,10 +168,18 @@ class Run:
             for name, needs in operation.needs.items()
             for _ in named.get(name, ())
         ]
-        dtype = str(statement.options.get("dtype", "float"))
-        floating = "float" in dtype and (not every or any(t.floating for t in every))
+        if _is_its_argument(statement, every):
+            names.update(dict.fromkeys(statement.targets, every[0]))
+            return
+        dtype = str(statement.options.get("dtype", every[0].dtype if every else ""))
+        floating = "float" in str(statement.options.get("dtype", "float")) and (
+            not every or any(t.floating for t in every)
+        )
         asks = self._recording and floating and any(t.asks for t in given)
-        made = [_Tensor(asks, floating, _mixed(value, n)) for n, _ in enumerate(statement.targets)]
+        made = [
+            _Tensor(asks, floating, _mixed(value, n), dtype)
+            for n, _ in enumerate(statement.targets)
+        ]
         if asks:
             saves = _saves(statement, names)
             self._record(self._node(given, reads, len(made), saves, statement.op), made)
@@ -208,25 +222,34 @@ class Run:
         self.entered[self._moment] += self._back
         self.calls[self._moment] = region.name
         inner = _given(region, node, names)
-        if not (self.opaque and self._recording):
+        if not self.opaque:
             self._body(region, inner)
             _bind(node.gives, _build(region.gives, inner), names)
             return
         given = [t for tree in node.takes if isinstance(tree, Ref) for t in _tensors(tree, names)]
         entry = self._node(given, (), 0, bool(given), "")
-        self._recording = False
+        recording, self._recording = self._recording, False
         self._body(region, inner)
-        self._recording = True
+        self._recording = recording
         outcome = _build(region.gives, inner)
         top = _top(outcome)
-        asks = any(tensor.asks for tensor in given)
-        made = [_Tensor(asks and t.floating, t.floating, t.value) for t in top]
-        self.returns_captured |= any(t.asks and t not in given for t in top)
+        asks = recording and any(tensor.asks for tensor in given)
+        captured = {id(value) for value in names.values()} - set(map(id, given))
+        made = [self._result(t, asks and t.floating, id(t) in captured) for t in top]
         if asks:
             entry.results, entry.call = len(top), (region, node, dict(names))
             self._record(entry, made)
         results = dict(zip(map(id, top), made, strict=True))
         _bind(node.gives, _replaced(outcome, results), names)
+
+    def _result(self, tensor: _Tensor, asks: bool, captured: bool) -> _Tensor:
+        """What a node makes of a tensor that its region returns: a new one, or, of what it captures, the
+        same one with another graph."""
+        if not captured:
+            return _Tensor(asks, tensor.floating, tensor.value, tensor.dtype)
+        self.detaches |= tensor.asks and not asks
+        tensor.asks, tensor.made = asks, None
+        return tensor
 
     def _body(self, region: Region, names: _Names) -> None:
         self._chain.append(self._moment)
@@ -311,13 +334,15 @@ class Run:
             raise NodeError("refused")
         region, call, names = node.call
         names = dict(names)
-        detached = [_Tensor(t.asks, t.floating, t.value) for t in node.arguments]
+        detached = [_Tensor(t.asks, t.floating, t.value, t.dtype) for t in node.arguments]
         inner = _given(region, call, names, iter(detached))
         moment, self._moment = self._moment, node.moment
         self.entered[node.moment] += 1
         self._body(region, inner)
         self._moment = moment
         top = _top(_build(region.gives, inner))
+        if any(tensor.made is not None and tensor.made[0] is node for tensor in top):
+            raise NodeError("endless")
         ends = [(t, number) for t, number in zip(top, numbers, strict=True) if t.asks]
         if not ends:
             raise NodeError("no-result")
@@ -332,20 +357,22 @@ class Nodes:
         self.case, self.raised = case, ""
         self.lost: set[str] = set()
         self.zeros: set[str] = set()
-        self.hooks = self.otherwise = self.returns_captured = False
-        self.values = self.operations = self.draws = False
+        self.hooks = self.otherwise = self.detaches = False
+        self.values = self.answers = self.operations = self.draws = False
         if case.loss is None:
             return
         direct, opaque = Run(case, opaque=False), Run(case, opaque=True)
-        self.values = direct.outputs() != opaque.outputs()
-        self.returns_captured = opaque.returns_captured
+        pairs = list(zip(direct.outputs(), opaque.outputs(), strict=True))
+        self.values = any(one != other for one, other in pairs)
+        self.answers = any(one != other for one, other in pairs if isinstance(one, bool))
+        self.detaches = opaque.detaches
         try:
             plain = list(_steps(direct))
         except NodeError:  # the loss depends on nothing that requires a gradient
             return
         try:
             seen = list(_steps(opaque))
-            self.draws = opaque.draws
+            self.draws, self.detaches = opaque.draws, opaque.detaches
         except NodeError as error:
             self.raised = str(error)
             return
@@ -382,15 +409,14 @@ def _steps(run: Run) -> Iterator[_Seen]:
     if kind in ("second_backward", "per_output"):
         losses.append(case.then or case.loss)
     for number, loss in enumerate(losses, 1):
-        leaves = {n: t for n, t in run.given.items() if isinstance(t, _Tensor) and t.asks}
-        for tensor in leaves.values():
+        for tensor in run.asking.values():
             tensor.gradient, tensor.passes = None, 0
         only = case.wrt if kind == "part" else ()
         run.backward(loss, only, retain=number < len(losses))
         entered: Counter[str] = Counter()
         for moment, count in run.entered.items():
             entered[run.calls[moment]] += count
-        yield _Seen({n: (t.gradient, t.passes) for n, t in leaves.items()}, dict(+entered))
+        yield _Seen({n: (t.gradient, t.passes) for n, t in run.asking.items()}, dict(+entered))
 
 
 def _through(node: _Node, numbers: list[int | None], argument: int) -> int | None:
@@ -427,6 +453,13 @@ def _saves(statement: Statement, names: _Names) -> bool:
     asking = [name for name in operation.needs if any(t.asks for t in given[name])]
     words = {word for name in asking for word in operation.needs[name][0]}
     return any(word in ("out", "mask") or given[word] for word in words)
+
+
+def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:
+    """Whether a statement returns its argument as it is: one that does not raise, or a cast to the dtype
+    that the argument has."""
+    cast = bool(given) and given[0].dtype == statement.options.get("dtype", "")
+    return OPERATIONS[statement.op].raises != "" or (cast and statement.op == "astype")
 
 
 def _mixed(*numbers: int) -> int:
@@ -492,6 +525,15 @@ FEATURES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
         f"{_IF} one runs again and no result requires a gradient",
         lambda n: n.raised == "no-result",
     ),
+    "node-runs-endlessly": (
+        f"{_IF} one runs again that returns a tensor which it reads by closure, as it is: that has its "
+        "graph changed in place, and leads into the region again",
+        lambda n: n.raised == "endless",
+    ),
+    "node-detaches-captured": (
+        f"{_IF} one detaches in place a tensor that it reads by closure, and returns as it is",
+        lambda n: n.detaches,
+    ),
     "node-frees-graph": (
         f"{_IF} a part of the graph is gone through twice, from inside of a node and from outside",
         lambda n: n.raised == "freed",
@@ -507,6 +549,10 @@ FEATURES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
     "node-gives-other-values": (
         f"{_IF} an output has another value: a tensor says otherwise whether it requires a gradient",
         lambda n: n.values,
+    ),
+    "node-gives-other-answers": (
+        f"{_IF} an output says otherwise whether a tensor requires a gradient",
+        lambda n: n.answers,
     ),
     "node-runs-other-operations": (
         f"{_IF} a tensor says otherwise whether it requires a gradient when a region runs again",

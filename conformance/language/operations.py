@@ -111,6 +111,11 @@ class Operation:
         return alike and not self.options and not apart and not self.unlike
 
     @property
+    def takes_gradient(self) -> bool:
+        """Whether programs take a gradient with respect to its argument, which has to require one."""
+        return self.capability == "gradient-inside"
+
+    @property
     def takes_number(self) -> bool:
         """Whether one of its arguments may be a number."""
         return self.shape == _BROADCAST
