@@ -143,7 +143,7 @@ WORDS = Words(
         """,
     orders={
         **dict.fromkeys(("gelu", "max", "cumulative_sum", "softmax", "dropout", "layer_norm"), 1),
-        **dict.fromkeys(("embedding", "max_pool2d", "rrelu", "solve"), 1),
+        **dict.fromkeys(("batch_norm", "embedding", "max_pool2d", "rrelu", "solve"), 1),
         **dict.fromkeys(("divide", "relu", "square", "sqrt", "avg_pool2d"), 2),
     },
     once=("custom_sin", "asking_sin"),  # a second pass through a PyLayer ends the process

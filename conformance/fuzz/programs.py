@@ -20,8 +20,10 @@ from conformance.fuzz.statements import Statements
 from conformance.fuzz.words import Word
 from conformance.language.build import TOLERANCES
 from conformance.language.features import required_by
+from conformance.language.flow import Flow
 from conformance.language.load import load_text
 from conformance.language.operations import OPERATIONS, Operation
+from conformance.language.reach import steps
 from conformance.model.case import Case
 from conformance.oracle import tape
 from conformance.oracle.interpreter import check_shapes
@@ -81,9 +83,20 @@ def loaded(raw: Raw, allowed: frozenset[str]) -> Generated:
     missing = required_by(case) - allowed
     if missing:
         raise CaseError(f"it needs {', '.join(sorted(missing))}")
+    if case.error is not None and not _can_raise(case):
+        raise CaseError("nothing in it raises the error")
     if not is_stable(case):
         raise CaseError("its numbers depend on how they are rounded")
     return Generated(name, raw, case)
+
+
+def _can_raise(case: Case) -> bool:
+    """Whether something raises an error: a call of a region, or a statement that runs."""
+    flow = Flow(case)
+    regions = [call.region for call in flow.calls]
+    return any(OPERATIONS[step.statement.op].raises for step in steps(flow.items)) or any(
+        r.option or r.block == "invalid" or r.signature == "undeclared" for r in regions
+    )
 
 
 class _Program:

@@ -74,6 +74,8 @@ class Region:
         if not single and chance(12):
             body += nodes.change(inner, set(takes))
         body += nodes.body(inner, 4) if not single else [] if body else nodes.statement(inner)
+        if not any(name in inner.values for name in inner.made):
+            body += nodes.statement(inner)
         if self.words.get("mapped") and takes[0] in inner.tensors():
             # What it gives has to come from what it is mapped over.
             body += nodes.add(nodes.statements.plain(inner, of=takes[0]), inner)
