@@ -154,6 +154,7 @@ TABLE: dict[str, list[Row]] = {
         Row("as-plain-further", PASS, "ran to its end, where the plain program raised ValueError", AS_PLAIN, control={"error": VALUE_ERROR}),
         Row("good-after", PASS, "as promised, and a good run worked afterwards", GOOD_AFTER, seen={"error": VALUE_ERROR, "good_run_after_error": True}),
         Row("bad-after", FAIL, "a good run after the error did not work", GOOD_AFTER, seen={"error": VALUE_ERROR, "good_run_after_error": False}),
+        Row("never-good", PASS, "as promised, and the run that is to be good fails without it, too", GOOD_AFTER, seen={"error": VALUE_ERROR, "good_run_before_error": False}),
         Row("never-after", FAIL, "a good run after the error did not work", GOOD_AFTER, seen={"error": VALUE_ERROR}),
     ],
     "value": [
@@ -449,7 +450,7 @@ def test_facts(name: str, row: str) -> None:
 
 
 #: Faults that have no more to them than their words.
-WORDS_ALONE = {"good-after", "bad-after", "never-after"}
+WORDS_ALONE = {"good-after", "bad-after", "never-after", "never-good"}
 
 
 @pytest.mark.parametrize(("name", "row"), [row for row in ROWS if row.values[0] != "structure"])

@@ -354,10 +354,12 @@ RAISES = """
         fail(phase, "forward", fails)
 
     def recomputed(fails, phase):
+        failed.extend([phase] * fails)
         fail(phase, "forward", fails)
-        if WRONG and not fails:
+        if WRONG and failed:
             raise KeyError
 
+    failed = []
     WRONG = 0
 
     def run(forward, **changes):
@@ -365,9 +367,10 @@ RAISES = """
         fail(values["phase"], "before", values["fails"])
         forward(**values)  #p forward
         fail(values["phase"], "backward", values["fails"])  #p backward
-        return {"outputs": 1, "losses": [2.0 + DRIFT * (forward is recomputed)]}
+        drift = DRIFT if failed or ALWAYS else 0
+        return {"outputs": 1, "losses": [2.0 + drift * (forward is recomputed)]}
 
-    DRIFT = 0
+    DRIFT = ALWAYS = 0
 """
 
 
@@ -382,13 +385,21 @@ def test_an_error_is_seen_with_its_phase(tmp_path: Path, at: str, phase: Any) ->
 
 @pytest.mark.parametrize(
     ("change", "works"),
-    [(("", ""), True), (("WRONG = 0", "WRONG = 1"), False), (("DRIFT = 0", "DRIFT = 1"), False)],
-    ids=["works", "raises", "computes-otherwise"],
+    [
+        (("", ""), True),
+        (("WRONG = 0", "WRONG = 1"), False),
+        (("DRIFT = ALWAYS = 0", "DRIFT, ALWAYS = 1, 0"), False),
+        (("DRIFT = ALWAYS = 0", "DRIFT = ALWAYS = 1"), None),
+    ],
+    ids=["works", "raises", "computes-otherwise", "never-worked"],
 )
-def test_the_good_run_after_an_error(tmp_path: Path, change: tuple[str, str], works: bool) -> None:
+def test_the_good_run_after_an_error(
+    tmp_path: Path, change: tuple[str, str], works: bool | None
+) -> None:
     text = RAISES.replace("PHASE", "forward").replace(*change)
     found = Numpy().observe(program(tmp_path, text, then={"fails": False}))
     assert found.recomputed.error is not None
+    assert found.recomputed.good_run_before_error is (works is not None)
     assert found.recomputed.good_run_after_error is works
     assert found.plain.good_run_after_error is True
 

@@ -132,10 +132,12 @@ class Nodes:
     def region(self, scope: Scope) -> list[Raw]:
         """A region that is called where it stands, or defined and then called."""
         defined = self.has("repeated-call") and self.choices.chance(12)
-        region = Region(self, scope, defined)
+        region, raising = Region(self, scope, defined), len(self.statements.raising)
         node = region.node()
         if defined:
-            called = self.again(scope, node["define"]) if self.choices.chance(85) else []
+            raises = any(w.raises for w in region.used) or len(self.statements.raising) > raising
+            wanted = raises or self.choices.chance(85)
+            called = self.again(scope, node["define"]) if wanted else []
             return [node, *called]
         names = [n for n in region.values if n in scope.tensors()]
         return [node, *(self.cast_back(scope, names) if region.words.get("autocast") else [])]

@@ -85,7 +85,7 @@ class Run:
     parameters and outputs, `random_state` is the random state held then, and `peak` the most bytes of
     tensors held at any time beyond those held at the start of forward. `held` and `alive` are bytes and
     live tensors after each of several runs, with the garbage collector off. `error_after` is what a run
-    after the error raised that was to be good.
+    raised that was to be good, before the error or after it.
     """
 
     outputs: Tree = None
@@ -103,6 +103,7 @@ class Run:
     held: tuple[int, ...] | None = None
     alive: tuple[int, ...] | None = None
     error: ErrorSeen | None = None
+    good_run_before_error: bool | None = None
     good_run_after_error: bool | None = None
     error_after: ErrorSeen | None = None
 

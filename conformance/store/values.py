@@ -34,7 +34,7 @@ _LARGEST = 2**31
 _NOT_IN_JSON = frozenset(
     {
         *("retained", "random_state", "peak", "generators", "held", "alive"),
-        *("good_run_after_error", "error_after"),
+        *("good_run_before_error", "good_run_after_error", "error_after"),
     }
 )
 T = TypeVar("T")

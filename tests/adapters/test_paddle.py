@@ -248,7 +248,7 @@ def test_a_good_run_without_gradients_is_not_good(emit: Emit) -> None:
     assert observation.recomputed.good_run_after_error is True
     loaded = LoadedProgram.of(program, load_program(program), "recomputed")
     with paddle.no_grad():
-        assert watching.good_run(loaded)[0] is False
+        assert watching.good_run(loaded, Run()).good_run_after_error is False
 
 
 NESTED_ARGUMENT = """

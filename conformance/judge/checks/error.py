@@ -5,6 +5,9 @@ raises, the recomputed program may raise the same error, and if it runs, the ref
 should compute. The same error is one of its type, or one that names it in its message. An error that
 Python raises for a wrong program, such as `NameError`, refuses nothing: the program is `broken`.
 
+The good run that follows is run once before the error, too. What fails there already says nothing about
+the error, and is judged where no error is promised.
+
 Also the place where a run that did not finish is judged: a crash, a time-out, an error that nobody
 promised.
 """
@@ -28,6 +31,9 @@ def _judge(evidence: Evidence) -> tuple[Verdict, ...]:
     promised, raised = evidence.case.error, evidence.recomputed.error
     if promised is None or raised is None or not promised.then:
         return (first,)
+    if evidence.recomputed.good_run_before_error is False:
+        message = f"{first.message}, and the run that is to be good fails without it, too"
+        return (replace(first, message=message) if first.status is Status.PASS else first,)
     if evidence.recomputed.good_run_after_error is True:
         message = f"{first.message}, and a good run worked afterwards"
         return (replace(first, message=message) if first.status is Status.PASS else first,)

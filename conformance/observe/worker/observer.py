@@ -80,8 +80,9 @@ class Observer(contract.Observer, ABC):
     def __init__(self, variant: str) -> None:
         self.variant = variant
         self.states = RandomStates((*SHARED, *self.state_readers), self.state_bytes)
-        #: The plain run with the inputs that raise nothing, of a program that is to raise an error.
-        self._good: Run | None = None
+        #: Of a program that is to raise an error, by path, the run before it with the inputs that raise
+        #: nothing.
+        self._good: dict[str, Run] = {}
         #: The peak of the last run that `retained` measured, in bytes beyond its baseline.
         self.highest: int | None = None
         #: The random state kept in the last run that `retained` measured.
@@ -145,12 +146,16 @@ class Observer(contract.Observer, ABC):
         unobserved = dict(self.unobserved(program))
         if not program.seeded:
             self.unseed()
-        if program.then:  # before any error, which may leave the framework in a wrong state
-            self._good = self.read(module.run(module.plain, **program.then))
-        plain = self.run(LoadedProgram.of(program, module, "plain"), unobserved)
-        recomputed = self.run(LoadedProgram.of(program, module, "recomputed"), unobserved)
+        plain = self._one(LoadedProgram.of(program, module, "plain"), unobserved)
+        recomputed = self._one(LoadedProgram.of(program, module, "recomputed"), unobserved)
         seconds = time.perf_counter() - start
         return Observation(plain, recomputed, self.methods, unobserved, seconds, self.resolution)
+
+    def _one(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
+        """The run of a path, after a good one where an error is to follow."""
+        if loaded.program.then:
+            self._good[loaded.path] = self.tried(loaded)
+        return self.run(loaded, unobserved)
 
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         """One run, in passes. An exception of the program's ends it, as `Run.error`.
@@ -168,8 +173,7 @@ class Observer(contract.Observer, ABC):
             if run.error is None:
                 raise
         if loaded.program.then:
-            works, after = self.good_run(loaded)
-            run = replace(run, good_run_after_error=works, error_after=after)
+            run = self.good_run(loaded, run)
         return self._released(self._dropping_errors(loaded), run, unobserved)
 
     def _released(self, loaded: LoadedProgram, run: Run, unobserved: Mapping[str, str]) -> Run:
@@ -264,14 +268,27 @@ class Observer(contract.Observer, ABC):
             state={k: self._array(v) for k, v in result.get("state", {}).items()},
         )
 
-    def good_run(self, loaded: LoadedProgram) -> tuple[bool, ErrorSeen | None]:
-        """Whether the program works after the error, with the changed inputs: it raises nothing and
-        computes what the plain program computed with them before any error. Also what it raises."""
+    def tried(self, loaded: LoadedProgram) -> Run:
+        """The run with the inputs that raise nothing; its error if it raises something all the same."""
         try:
-            run = self.read(loaded.run(**dict(loaded.program.then or {})))
+            return self.read(loaded.run(**dict(loaded.program.then or {})))
         except BaseException as error:
-            return False, error_seen(error, loaded.program)
-        return self._good is not None and computes_alike(run, self._good), None
+            return Run(error=error_seen(error, loaded.program))
+
+    def good_run(self, loaded: LoadedProgram, run: Run) -> Run:
+        """`run` with whether the program works after the error, with the changed inputs: it raises
+        nothing and computes what the plain program computed with them before any error. Where it did
+        not do so before the error either, the error has not broken it."""
+        plain, before = self._good["plain"], self._good[loaded.path]
+        if plain.error or before.error or not computes_alike(before, plain):
+            return replace(run, good_run_before_error=False, error_after=before.error)
+        after = self.tried(loaded)
+        return replace(
+            run,
+            good_run_before_error=True,
+            good_run_after_error=after.error is None and computes_alike(after, plain),
+            error_after=after.error,
+        )
 
     @contextmanager
     def watching(self) -> Iterator[None]:
