@@ -270,14 +270,21 @@ def test_what_requires_no_gradient_has_no_slope() -> None:
         check_shapes([program])
 
 
-def test_keras_gives_the_value_of_a_variable_to_a_rule_of_its_own() -> None:
-    one = case(region("r", "x", "t = custom_sin(w)"), "z = multiply(t, t)")
+@pytest.mark.parametrize(
+    ("node", "line"),
+    [
+        (region("r", "x", "t = custom_sin(w)"), "custom_sin(w.value, 1)"),
+        ("{recompute: r, takes: w, body: t = sin(w), mapped: true}", "vectorized_map(r, w.value)"),
+    ],
+)
+def test_keras_gives_the_value_of_a_variable(node: str, line: str) -> None:
+    one = case(node, "z = multiply(t, t)")
     (variant,) = (
         v for v in find_adapter("keras", ADAPTERS).variants if v.name == "remat-tensorflow"
     )
     (found,) = texts(find_adapter("keras", ADAPTERS), [(one, variant)]).values()
     assert not isinstance(found, EmitFailure)
-    assert "custom_sin(w.value, 1)" in found.text
+    assert line in found.text
 
 
 def test_paddle_is_not_asked_for_what_it_gets_wrong_without_recompute() -> None:
@@ -308,6 +315,14 @@ def test_an_output_is_read_after_an_update() -> None:
     with pytest.raises(CaseError, match="an output shares memory with a parameter"):
         case(first, "z = reshape(w, shape=[-1])", procedure=updating)
     assert case(first, "z = multiply(w, t)", procedure=updating)
+
+
+def test_a_region_that_would_raise_is_called() -> None:
+    node = "{define: r, takes: a, body: t = sin(a), block: invalid}"
+    told = "    error: {type: TypeError}\n"
+    text = f"{HEAD}      - {node}\n      - z = multiply(x, y)\n{told}"
+    with pytest.raises(CaseError, match="region 'r' would raise an error, and is never called"):
+        load_text(text, "f.yaml")
 
 
 def test_gradients_of_a_program_that_raises() -> None:

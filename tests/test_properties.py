@@ -11,7 +11,7 @@ from conformance.language.features import features_of
 from conformance.language.load import load_text
 
 SIN = {"recompute": "r(x)", "body": "y = sin(x)"}
-RAISES = {"recompute": "r(x, on)", "body": "y = raise_if(x, on)"}
+RAISES = {"recompute": "r(x)", "body": "y = raise_if(x, on)"}
 TWICE = {"recompute": "r(x)", "gives": ["y", "u"], "body": "y = sin(x); u = cos(x)"}
 OF_ONE = {"recompute": "r", "takes": [{"a": "x"}], "body": "y = sin(x)"}
 OF_DICT = {"recompute": "r", "takes": [{"a": "x", "b": "w"}], "body": "y = multiply(x, w)"}
@@ -68,6 +68,8 @@ TABLE = [
     ("gradient-reads-result", [SIN, "z = multiply(y, y)"], [SIN, "z = multiply(y, 2.0)"]),
     ("reached", [RAISES, "z = multiply(x, y)"], [RAISES, "z = multiply(x, x)"]),
     ("result-is-argument", [RAISES, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("gradient-by-closure", [{**RAISES, "recompute": "r(w)"}, "z = sin(y)"],
+     ["u = uniform(shape=[2, 3])", {**RAISES, "recompute": "r(u)"}, "z = sin(y)"]),
     ("result-without-loss", [TWICE, "z = sin(y)"], [TWICE, "z = add(y, u)"]),
     (
         "changed-after-read",

@@ -249,13 +249,18 @@ class Regions(Forward):
         with self.body.spelling({**self.body.spelled, **values}):
             yield
 
+    def write_call(self, node: Region | Again, region: Region) -> None:
+        with self.of_values() if region.mapped else nullcontext():
+            super().write_call(node, region)
+
     def call_arguments(self, node: Region | Again) -> str:
-        with self.of_values():
+        region = node if isinstance(node, Region) else self.emitter.regions[node.region]
+        # What is mapped is called by a lambda, whose arguments have the names of the variables.
+        with self.body.spelling({}) if region.mapped else self.of_values():
             words = [self.body.tree(tree) for tree in node.takes]
             named = [f"{key}={self.body.tree(tree)}" for key, tree in node.kwargs.items()]
         if self.way == "scope":  # a layer takes only tensors by position
-            called = node if isinstance(node, Region) else self.emitter.regions[node.region]
-            formals = self.formals(called)
+            formals = self.formals(region)
             plain = {value.name for value in self.case.inputs if isinstance(value, Value)}
             words = [
                 f"{formal}={word}" if word in plain else word

@@ -27,6 +27,7 @@ from conformance.model.case import (
     Loss,
     Node,
     Procedure,
+    Region,
     Statement,
     Tolerance,
     Tree,
@@ -135,7 +136,12 @@ class CaseBuilder(Source):
             totals=dict(gradients.totals),
             **{word: getattr(model, word) for word in copied},
         )
-        if made.procedure.between == "update" and updated(Flow(made)):
+        flow = Flow(made)
+        silent = [r for r in made.regions() if r.name not in flow.of_region and _raises(r)]
+        if error is not None and silent:
+            message = f"region {silent[0].name!r} would raise an error, and is never called"
+            raise self.error(message, "error")
+        if made.procedure.between == "update" and updated(flow):
             message = "an output shares memory with a parameter, which is updated before it is read"
             raise self.error(message, "procedure", "backward", "between")
         return made
@@ -347,6 +353,13 @@ class CaseBuilder(Source):
             return Tolerance(given.rtol, given.atol)
         tolerances = [TOLERANCES[a.dtype] for a in self._arrays if a.dtype in TOLERANCES]
         return max(tolerances, key=lambda t: t.rtol, default=TOLERANCES["float32"])
+
+
+def _raises(region: Region) -> bool:
+    """Whether a region raises an error where it is called."""
+    statements = (node for node in walk(region.body) if isinstance(node, Statement))
+    wrong = region.block == "invalid" or bool(region.option)
+    return wrong or any(OPERATIONS[s.op].raises for s in statements)
 
 
 def _without_gradient(

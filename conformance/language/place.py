@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from conformance.language.flow import Call, Flow, Step, Tensor, parts
+from conformance.language.flow import Call, Flow, Step, Tensor, parts, themselves
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
 from conformance.language.reach import STEPWISE, Reach, around, entries, reach, steps
 from conformance.model.case import (
@@ -143,14 +143,15 @@ def bypassed(place: Place, *, by_name: bool) -> bool:
         if call.region.mapped:
             continue
         through = entries(call)
-        made = {t for step in steps(call.items) for t in step.makes}
-        named = set(call.given[len(leaves(call.region.takes)) :])
+        made = {t for step in steps(call.items) for t in step.makes if t.same is None}
+        named = themselves(call.given[len(leaves(call.region.takes)) :])
         passed = place.reach.needed.steps.intersection(steps(call.items))
-        read = {tensor for step in passed for tensor in step.differentiable()}
-        read |= place.reach.needed.tensors.intersection(call.results)
-        if any(
-            (tensor in named) == by_name for tensor in read & place.reach.asked - made - through
-        ):
+        computing = (step for step in passed if not OPERATIONS[step.statement.op].raises)
+        read = {tensor for step in computing for tensor in step.differentiable()}
+        if any(tensor.asks for tensor in through):  # else no operation is in the way of results
+            read |= place.reach.needed.tensors.intersection(call.results)
+        read = themselves(read & place.reach.asked)
+        if any((tensor in named) == by_name for tensor in read - made - themselves(through)):
             return True
     return False
 
