@@ -242,7 +242,7 @@ def test_findings_of_one_cause_stand_together_and_the_gravest_first() -> None:
         result(RAN, wrong, case="a/c", variant="mini/other", run=Run()),
     )
     found = findings(run.header, run.results)
-    assert [(f.outcome, f.words, f.known) for f in found] == [
+    assert [(f.outcome, f.note.reason, f.known) for f in found] == [
         (Outcome.WRONG, "it forgets", True),
         (Outcome.COSTS, "a/a, release: 1 B more", False),
     ]

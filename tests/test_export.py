@@ -39,7 +39,9 @@ def test_a_verdict_is_a_row() -> None:
         "outcome": "silently wrong",
         "message": "",
         "cause": "",
+        "kind": "",
         "reason": "it drops w",
+        "instead": "",
         "url": "https://example.org/1",
         "seconds": 0.0,
     }

@@ -189,9 +189,9 @@ def test_entry_applies_where_its_check_was_judged():
 
 
 def test_notes_are_kept_with_results():
-    entry = replace(ENTRY, urls=("upstream", "another"))
+    entry = replace(ENTRY, urls=("upstream", "another"), kind="choice", instead="Remember.")
     two = result(verdict(Status.FAIL), verdict(Status.FAIL, check="value"))
-    note = KnownNote("it forgets", "upstream", "forgets")
+    note = KnownNote("it forgets", "upstream", "forgets", "choice", "Remember.")
     assert [v.known for v in noted([entry], two).verdicts] == [note, None]
     passed = result(verdict(Status.PASS))
     assert noted([entry], passed) == passed

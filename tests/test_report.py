@@ -188,7 +188,7 @@ def test_two_failures_of_one_check_keep_their_own_reasons(tmp_path):
         assert "gradient of x is wrong Known: it drops x" in " ".join(view.split())
         assert "gradient of w is wrong Known: it drops w" in " ".join(view.split())
     found = report_on(result("a/one", verdicts=verdicts)).findings
-    assert {f.words for f in found} == {"it drops x", "it drops w"}
+    assert {f.note.reason for f in found} == {"it drops x", "it drops w"}
 
 
 def test_a_finding_shows_the_program_of_its_cause(tmp_path):

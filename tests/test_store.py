@@ -432,7 +432,7 @@ def test_another_schema_is_refused_and_left_alone(path):
     before = path.read_bytes()
     for use in (read, Store):
         with pytest.raises(
-            ResultsError, match=r"schema 7, .* reads schema 1\n  hint: move it away"
+            ResultsError, match=r"schema 7, .* reads schema 2\n  hint: move it away"
         ):
             use(path)
     assert path.read_bytes() == before

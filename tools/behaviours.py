@@ -86,7 +86,7 @@ def _variant(mode: Mode) -> str:
     """A row: a variant, the tally of its cases, and its gravest finding."""
     worst = "none"
     if mode.worst:
-        worst = f"{SIGN[mode.worst.outcome]} {escape(mode.worst.words)}{link(mode.worst.url)}"
+        worst = f"{SIGN[mode.worst.outcome]} {escape(mode.worst.note.reason)}{link(mode.worst.note.url)}"
     return f"| `{mode.name}` | {mode.tally.words} | {worst} |"
 
 

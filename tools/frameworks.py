@@ -67,8 +67,8 @@ def _cells(mode: Mode) -> Iterator[str]:
 
 
 def _finding(finding: Finding) -> str:
-    said = f"{SIGN[finding.outcome]} {escape(sentence(finding.words))}"
-    return f"{said} {_case(finding.example[0])}{link(finding.url)}"
+    said = f"{SIGN[finding.outcome]} {escape(sentence(finding.note.reason))}"
+    return f"{said} {_case(finding.example[0])}{link(finding.note.url)}"
 
 
 def _case(case: str) -> str:

@@ -43,7 +43,7 @@ _PAIR = ("adapter", "variant", "case")
 COLUMNS = {
     Rows.VERDICTS: (
         *(*_PAIR, "check", "level", "status", "outcome", "message"),
-        *("cause", "reason", "url", "seconds"),
+        *("cause", "kind", "reason", "instead", "url", "seconds"),
     ),
     Rows.NUMBERS: (*_PAIR, "run", "number", "region", "statement", "phase", "value"),
 }
@@ -114,7 +114,7 @@ def _verdicts(result: Result) -> Iterator[tuple[Cell, ...]]:
         yield (
             *(verdict.check, verdict.level.value, verdict.status.value),
             *(of_verdict(verdict, result).value, verdict.message),
-            *(known.cause, known.reason, known.url, seconds),
+            *(known.cause, known.kind, known.reason, known.instead, known.url, seconds),
         )
 
 

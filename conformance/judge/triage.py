@@ -98,7 +98,7 @@ def noted(entries: Sequence[Entry], result: Result) -> Result:
     verdicts: list[Verdict] = []
     for verdict in result.verdicts:
         entry = _explaining(entries, result, verdict)
-        note = entry and KnownNote(entry.reason, entry.url, entry.cause)
+        note = entry and KnownNote(entry.reason, entry.url, entry.cause, entry.kind, entry.instead)
         same = note == verdict.known
         verdicts.append(verdict if same else msgspec.structs.replace(verdict, known=note))
     return replace(result, verdicts=tuple(verdicts))

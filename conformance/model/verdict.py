@@ -37,11 +37,14 @@ class Level(StrEnum):
 
 
 class KnownNote(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Why a deviation was expected: a person's reason, an upstream URL or "", and the cause's name."""
+    """Why a deviation was expected: a person's reason, an upstream URL or "", the cause's name, whether
+    it is a `defect`, a `limit` or a `choice`, and what to do instead; empty where that is not known."""
 
     reason: str
     url: str
     cause: str = ""
+    kind: str = ""
+    instead: str = ""
 
 
 class Verdict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

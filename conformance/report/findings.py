@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from conformance.judge.outcomes import Outcome, of_result, of_verdict
 from conformance.model.result import Header, Pair, Result
-from conformance.model.verdict import Status, Verdict
+from conformance.model.verdict import KnownNote, Status, Verdict
 from conformance.report.questions import QUESTIONS
 from conformance.words import counted
 
@@ -21,17 +21,15 @@ _ASKED = {case: n for n, case in enumerate(c for question in QUESTIONS for c in 
 class Finding:
     """All deviations of one adapter that share a cause.
 
-    `words` (why it deviates), `url` and `cause` are those of the known deviation. Of one that was not
-    `known` before, `words` are the verdict's message. `pairs` are all cases and variants (full ids)
-    that show it, `example` is the pair that shows it best, and `checks` are those that fail there.
-    `first` is whether the adapter's first variant shows it.
+    `note` is that of the known deviation; the reason of one that was not `known` before is the
+    verdict's message. `pairs` are all cases and variants (full ids) that show it, `example` is the pair
+    that shows it best, and `checks` are those that fail there. `first` is whether the adapter's first
+    variant shows it.
     """
 
     adapter: str
     outcome: Outcome
-    words: str
-    url: str
-    cause: str
+    note: KnownNote
     known: bool
     pairs: tuple[Pair, ...]
     example: Pair
@@ -65,7 +63,7 @@ def findings(header: Header, results: Iterable[Result]) -> tuple[Finding, ...]:
     The example is the gravest result; among equals that of the earliest variant, then that of the case
     that comes first in `QUESTIONS`.
     """
-    causes: dict[tuple[str, str, str, bool], list[tuple[Outcome, Result, str]]] = {}
+    causes: dict[tuple[KnownNote, bool], list[tuple[Outcome, Result, str]]] = {}
     for result in results:
         for verdict in result.verdicts:
             outcome = of_verdict(verdict, result)
@@ -91,14 +89,13 @@ def findings(header: Header, results: Iterable[Result]) -> tuple[Finding, ...]:
     return ranked(found)
 
 
-def _cause(verdict: Verdict, result: Result) -> tuple[str, str, str, bool]:
-    """What groups deviations: words, URL, cause, and whether it was known."""
-    known = verdict.known
-    if known is not None and verdict.status.deviates:
-        return known.reason, known.url, known.cause, True
+def _cause(verdict: Verdict, result: Result) -> tuple[KnownNote, bool]:
+    """What groups deviations: why they deviate, and whether that was known."""
+    if verdict.known is not None and verdict.status.deviates:
+        return verdict.known, True
     if verdict.status is Status.WARN:
-        return f"{verdict.check}: {verdict.message}", "", "", True  # a SHOULD needs no entry
-    return f"{result.case}, {verdict.check}: {verdict.message}", "", "", False
+        return KnownNote(f"{verdict.check}: {verdict.message}", ""), True  # a SHOULD needs no entry
+    return KnownNote(f"{result.case}, {verdict.check}: {verdict.message}", ""), False
 
 
 def is_unexpected(verdict: Verdict) -> bool:

@@ -79,7 +79,7 @@ class Framework:
         first = self.modes[0]
         if self.is_reference:
             wrong = first.worst and first.worst.outcome in (Outcome.BROKEN, Outcome.WRONG)
-            why = f" Why: {first.worst.words}" if first.worst and wrong else ""
+            why = f" Why: {first.worst.note.reason}" if first.worst and wrong else ""
             return f"The others are compared with it. As an adapter: {first.tally.words}.{why}"
         sentence = f"{first.name}: {first.tally.words}."
         worst = max(self.modes, key=lambda mode: mode.tally.outcomes[Outcome.WRONG])

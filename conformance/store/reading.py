@@ -23,7 +23,7 @@ from conformance.store.values import array_from, decode, from_json
 from conformance.words import printable
 
 #: What marks a SQLite file as ours ("RCON"), and the number of the schema; any other is refused.
-APPLICATION, SCHEMA = 0x52434F4E, 1
+APPLICATION, SCHEMA = 0x52434F4E, 2
 #: The columns of the table `run` that are fields of a header.
 HEADER = tuple(f.name for f in fields(Header) if f.name != "seconds")
 #: What two runs have in common where one goes on with the other, or both are parts of one.
@@ -280,9 +280,9 @@ class Reader:
     def _verdict(self, *row: Any) -> Verdict:
         if row not in self._verdicts:
             check, status, level, message, expected, observed, method = row[:7]
-            facts, cause, reason, url = row[7:]
+            facts, cause, reason, url, kind, instead = row[7:]
             judged = check, Status(status), Level(level), message, expected, observed, method
-            known = None if reason is None else KnownNote(reason, url, cause)
+            known = None if reason is None else KnownNote(reason, url, cause, kind, instead)
             self._verdicts[row] = Verdict(*judged, decode(facts, tuple[Fact, ...]), known)
         return self._verdicts[row]
 

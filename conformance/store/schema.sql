@@ -44,8 +44,8 @@ CREATE TABLE pair (
     UNIQUE (run_id, case_id, variant)
 ) STRICT;
 
--- The verdict of a check. `facts` (JSON) is what the message is made from. `cause`, `reason` and `url` are
--- those of the known deviation that explains it, and null where none does.
+-- The verdict of a check. `facts` (JSON) is what the message is made from. `cause`, `reason`, `url`,
+-- `kind` and `instead` are those of the known deviation that explains it, and null where none does.
 CREATE TABLE verdict (
     pair_id INTEGER NOT NULL REFERENCES pair (id) ON DELETE CASCADE,
     position INTEGER NOT NULL,
@@ -60,6 +60,8 @@ CREATE TABLE verdict (
     cause TEXT,
     reason TEXT,
     url TEXT,
+    kind TEXT,
+    instead TEXT,
     PRIMARY KEY (pair_id, position)
 ) STRICT, WITHOUT ROWID;
 

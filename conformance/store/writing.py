@@ -141,7 +141,7 @@ class Store:
             for table in _OF_PAIR:
                 self._connection.execute(f"DELETE FROM {table} WHERE pair_id = ?", (pair_id,))
             self._connection.executemany(
-                f"INSERT INTO verdict VALUES ({', '.join('?' * 13)})",
+                f"INSERT INTO verdict VALUES ({', '.join('?' * 15)})",
                 [(pair_id, n, *_verdict_row(v)) for n, v in enumerate(result.verdicts)],
             )
             if seen is not None:
@@ -262,7 +262,11 @@ def _verdict_row(verdict: Verdict) -> tuple[Any, ...]:
     return (
         *(verdict.check, verdict.status.value, verdict.level.value),
         *(*map(printable, words), encode(verdict.facts)),
-        *((None, None, None) if known is None else (known.cause, known.reason, known.url)),
+        *(
+            (None,) * 5
+            if known is None
+            else (known.cause, known.reason, known.url, known.kind, known.instead)
+        ),
     )
 
 
