@@ -375,3 +375,15 @@ def test_what_a_region_passes_on_merges_it_into_nothing() -> None:
     first = "{recompute: p, takes: [x], gives: w, body: 'd = sin(x)', merge_adjacent: true}"
     program = case(first, region("r", "w", "s = sin(w)"), "z = sin(s)")
     assert reruns(expect(program, "whole"), "p").counts == (0,)
+
+
+def test_a_bool_is_not_counted_where_only_what_is_read_runs_again() -> None:
+    body = "told = asks_gradient(x); t = sin_or_cos(x, told)"
+    one = case(region("r", "x", body), "z = multiply(t, t)")
+    assert ("r", "told", "rerun") not in expect(one, "minimal").executions
+    assert reruns(expect(one, "whole"), "r", "told").counts == (1,)
+
+
+def test_a_region_that_is_never_called_has_no_features() -> None:
+    one = case("{define: r, takes: x, gives: t, body: t = sin(x)}", "z = multiply(x, x)")
+    assert not features_of(one).regions

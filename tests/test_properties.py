@@ -44,6 +44,7 @@ BOTH_DRAW = {
 OVERWRITES = {"recompute": "r(x)", "body": "g = add_in_place(h, x); y = sin(g)"}
 ZEROS = {"recompute": "r(x, w)", "gives": ["y", "u"], "body": "y = sin(x); u = cos(w)"}
 STOPS = {"recompute": "r(x)", "body": "y = stop_gradient(x)"}
+STOPS_FIRST = {"recompute": "r(x)", "gives": ["u", "y"], "body": "y = sin(x); u = stop_gradient(x)"}
 FREES = {"recompute": "r(a)", "body": "y = multiply(a, h)"}
 
 
@@ -121,6 +122,8 @@ TABLE = [
     ("node-runs-other-operations", [ASKS, "z = sin(y)"], [ASKS_ARGUMENT, "z = sin(y)"]),
     ("node-runs-endlessly", [GIVES_CAPTURED, "z = sin(y)"], [TWICE, "z = sin(y)"]),
     ("node-detaches-captured", [GIVES_DETACHED, "z = sin(w)"], [GIVES_CAPTURED, "z = sin(y)"]),
+    ("stopped-before-result", [STOPS_FIRST, "z = sin(y)"],
+     [{**STOPS_FIRST, "gives": ["y", "u"]}, "z = sin(y)"]),
     ("node-frees-graph", ["h = sin(x)", "a = exp(h)", FREES, "z = sin(y)"], [SIN, "z = sin(y)"]),
 ]  # fmt: skip
 

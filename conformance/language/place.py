@@ -18,6 +18,8 @@ from conformance.model.case import (
     Tree,
     Value,
     leaves,
+    node_makes,
+    walk,
 )
 
 #: Operations that make tensors of fewer elements than they read.
@@ -139,6 +141,11 @@ def from_region(place: Place, tensor: Tensor) -> bool:
 def bypassed(place: Place, *, by_name: bool) -> bool:
     """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
     closure, and not as into one operation."""
+    ends = _given_ends(place.flow)
+
+    def goes_on(tensor: Tensor, call: Call) -> bool:
+        return tensor not in ends or any(at > call.end for at, _ in tensor.reads)
+
     for call in place.calls:
         if call.region.mapped:
             continue
@@ -149,11 +156,21 @@ def bypassed(place: Place, *, by_name: bool) -> bool:
         computing = (step for step in passed if not OPERATIONS[step.statement.op].raises)
         read = {tensor for step in computing for tensor in step.differentiable()}
         if any(tensor.asks for tensor in through):  # else no operation is in the way of results
-            read |= place.reach.needed.tensors.intersection(call.results)
+            back = place.reach.needed.tensors.intersection(call.results)
+            read |= {tensor for tensor in back if goes_on(tensor, call)}
         read = themselves(read & place.reach.asked)
         if any((tensor in named) == by_name for tensor in read - made - themselves(through)):
             return True
     return False
+
+
+def _given_ends(flow: Flow) -> set[Tensor]:
+    """The tensors that a program starts from and differentiates as they are, not as a region returns
+    them."""
+    case = flow.case
+    made = {name for node in walk(case.program) for name in node_makes(node)}
+    names = {loss.name for loss in (case.loss, case.then) if loss is not None} - made
+    return {flow.given[name] for name in names if name in flow.given}
 
 
 def reads(place: Place, *, draws: bool = False, parameters: bool = False) -> bool:
@@ -232,6 +249,13 @@ def changed_after_read(call: Call) -> bool:
         if call.moment < at < changed <= call.end
     ]
     return bool(inside)
+
+
+def stopped_first(call: Call) -> bool:
+    """Whether a call returns, before another result, what `stop_gradient` makes in its own body."""
+    own = (item for item in call.items if isinstance(item, Step))
+    stopped = {t for step in own if step.statement.op == "stop_gradient" for t in step.makes}
+    return not stopped.isdisjoint(call.results[:-1])
 
 
 def takes(place: Place, kind: type, *, inside: bool = False) -> bool:

@@ -30,6 +30,7 @@ from conformance.language.place import (
     more_often,
     reads,
     result_read,
+    stopped_first,
     takes,
     top,
 )
@@ -166,6 +167,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     "result-twice": (
         "a region returns one tensor as two results",
         lambda p: any(len(themselves(c.results)) < len(c.results) for c in p.calls),
+    ),
+    "stopped-before-result": (
+        "a region returns, before another result, what `stop_gradient` makes in it, as it is",
+        lambda p: any(map(stopped_first, p.calls)),
     ),
     "several-results": (
         "a region returns two tensors or more",
@@ -426,6 +431,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor that the program starts from and that requires a gradient is read by nothing",
         lambda f: any(t.asks and not t.reads for t in f.given.values()),
     ),
+    "gradient-not-asked": (
+        "a tensor requires a gradient that is not asked for",
+        lambda f: any(t.asks and t not in reach(f).wanted for t in f.given.values()),
+    ),
     "frozen-tensor": (
         "an input or a parameter that could require a gradient requires none",
         lambda f: any(t.floating and not t.asks and t.of != "state" for t in f.given.values()),
@@ -578,7 +587,9 @@ def of_case(flow: Flow) -> Iterator[str]:
 
 
 def places(flow: Flow, case: Case) -> tuple[Place, ...]:
-    """The regions of a case, with their calls."""
+    """The regions of a case that are called, with their calls."""
     return tuple(
-        Place(flow, region, tuple(flow.of_region.get(region.name, ()))) for region in case.regions()
+        Place(flow, region, tuple(flow.of_region[region.name]))
+        for region in case.regions()
+        if region.name in flow.of_region
     )

@@ -322,10 +322,11 @@ class Executions:
         self.once = Counter(item.key for item in dataflow.items)
         cheap = {step.key for step in dataflow.steps if step.statement.op not in COSTLY}
         self.cheap = cheap | {(region, "") for region, _ in cheap if region}
-        #: The regions with a statement of their own that computes something, and with one that need not.
-        nothing = VIEWS | BOOLS
-        self.computing = {s.key[0] for s in dataflow.steps if s.statement.op not in nothing}
-        self.passing = {s.key[0] for s in dataflow.steps if s.statement.op in nothing}
+        self.bools = {step.key for step in dataflow.steps if step.statement.op in BOOLS}
+        seen = [step for step in dataflow.steps if step.key not in self.bools]
+        #: The regions with statements of their own, and with one that has to compute something.
+        self.counted = {step.key[0] for step in seen}
+        self.computing = {step.key[0] for step in seen if step.statement.op not in VIEWS}
         self.nested = {step.key for step in dataflow.steps if len(step.chain) > 1}
 
     def allowed(self) -> dict[tuple[str, str, Phase], Allowed]:
@@ -336,7 +337,8 @@ class Executions:
         reruns = self._reruns()
         for key in self.once:
             # Under `minimal`, a region's count comes from its own statements; without any it has none.
-            if key[1] or not self.least or key[0] in self.computing | self.passing:
+            # Nor has what gives a bool, which no backward pass reads.
+            if not self.least or (key not in self.bools and (key[1] or key[0] in self.counted)):
                 allowed[*key, "forward"] = self._forward(key, needed[key])
                 allowed[*key, "rerun"] = self._rerun(key, reruns[key])
         return allowed

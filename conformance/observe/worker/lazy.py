@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
-from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.language.operations import BOOLS, OPERATIONS, RANDOM
 from conformance.model.observation import Execution, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
@@ -203,7 +203,8 @@ def _executions(
     entered = Counter({(site.region, phase): n for (site, phase), n in trace.entered.items()})
     executions: list[Execution] = []
     phases: tuple[Phase, ...] = ("forward", "rerun")
-    sites = dict.fromkeys((site.region, site.label) for site in program.sites("statement", path))
+    every = (site for site in program.sites("statement", path) if site.op not in BOOLS)
+    sites = dict.fromkeys((site.region, site.label) for site in every)
     labels = [label for label in sites if label not in results.inert]
     for phase in phases:
         for name in program.inner_regions(path):
