@@ -27,6 +27,8 @@ BY_CLOSURE = {
 }
 GIVES_CAPTURED = {"recompute": "r(x)", "gives": ["y", "w"], "body": "y = sin(x)"}
 GIVES_DETACHED = {"recompute": "r", "gives": ["y", "w"], "body": "y = sin(x)"}
+GIVES_TWICE = {"define": "r(t)", "gives": ["y", ["y"]], "body": "y = sin(t)"}
+CALLED = {"call": "r", "takes": ["x"], "gives": ["u", ["v"]]}
 DEEP = {
     "recompute": "r(x)",
     "body": [
@@ -112,6 +114,8 @@ TABLE = [
     ("node-detaches-loss", [OF_ONE, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("node-loses-gradient", [OF_ONE, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
     ("node-runs-otherwise", [OF_ONE, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
+    ("node-detaches-loss", [{**SIN, "gives": [["y"]]}, "z = sin(y)"],
+     [GIVES_TWICE, CALLED, "z = sin(v)"]),
     ("node-gives-zeros", [ZEROS, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("node-without-result", [STOPS, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
     ("node-loses-gradient", [ASKS, "z = sin(y)"], [ASKS_ARGUMENT, "z = sin(y)"]),

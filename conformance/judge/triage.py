@@ -67,7 +67,7 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
         return Triaged(verdict, Triage.KNOWN, known.reason, known)
     covering = [e for e in entries if e.covers(result.case, result.variant, verdict.check)]
     raised = any(isinstance(fact, Raised) for fact in verdict.facts)
-    hidden = verdict.status is Status.PASS and raised
+    hidden = raised and not verdict.status.deviates
     seen = (e for e in covering if not e.lenient and (e.of_errors or not hidden))
     entry = next(seen, None)
     if verdict.status.deviates:

@@ -234,18 +234,17 @@ class Run:
         outcome = _build(region.gives, inner)
         top = _top(outcome)
         asks = recording and any(tensor.asks for tensor in given)
-        captured = {id(value) for value in names.values()} - set(map(id, given))
-        made = [self._result(t, asks and t.floating, id(t) in captured) for t in top]
+        made = [self._result(tensor, given, asks and tensor.floating) for tensor in top]
         if asks:
             entry.results, entry.call = len(top), (region, node, dict(names))
             self._record(entry, made)
         results = dict(zip(map(id, top), made, strict=True))
         _bind(node.gives, _replaced(outcome, results), names)
 
-    def _result(self, tensor: _Tensor, asks: bool, captured: bool) -> _Tensor:
-        """What a node makes of a tensor that its region returns: a new one, or, of what it captures, the
-        same one with another graph."""
-        if not captured:
+    def _result(self, tensor: _Tensor, given: Sequence[_Tensor], asks: bool) -> _Tensor:
+        """A tensor that a region returns, as the result of a node: the same one with another graph, also
+        if the region captures it, and a new one for an argument."""
+        if tensor in given:
             return _Tensor(asks, tensor.floating, tensor.value, tensor.dtype)
         self.detaches |= tensor.asks and not asks
         tensor.asks, tensor.made = asks, None
