@@ -317,6 +317,18 @@ def test_an_output_is_read_after_an_update() -> None:
     assert case(first, "z = multiply(w, t)", procedure=updating)
 
 
+def test_keras_gives_a_layer_its_flags_by_keyword() -> None:
+    head = HEAD.replace("inputs: {", "inputs: {flag: {value: true}, ")
+    node = region("r", "[x, flag]", "t = sin_or_cos(x, flag)").replace(
+        "}", ", granularity: module}"
+    )
+    (one,) = load_text(f"{head}      - {node}\n      - z = multiply(t, w)\n", "f.yaml")
+    keras = find_adapter("keras", ADAPTERS)
+    (found,) = texts(keras, [(one, keras.variants[0])]).values()
+    assert not isinstance(found, EmitFailure)
+    assert "remat_r(x, flag=flag)" in found.text
+
+
 def test_a_region_that_would_raise_is_called() -> None:
     node = "{define: r, takes: a, body: t = sin(a), block: invalid}"
     told = "    error: {type: TypeError}\n"

@@ -259,7 +259,7 @@ class Regions(Forward):
         with self.body.spelling({}) if region.mapped else self.of_values():
             words = [self.body.tree(tree) for tree in node.takes]
             named = [f"{key}={self.body.tree(tree)}" for key, tree in node.kwargs.items()]
-        if self.way == "scope":  # a layer takes only tensors by position
+        if self.way == "scope" or self._is_layer(region):  # it takes only tensors by position
             formals = self.formals(region)
             plain = {value.name for value in self.case.inputs if isinstance(value, Value)}
             words = [
