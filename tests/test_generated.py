@@ -399,3 +399,20 @@ def test_a_bool_is_not_counted_where_only_what_is_read_runs_again() -> None:
 def test_a_region_that_is_never_called_has_no_features() -> None:
     one = case("{define: r, takes: x, gives: t, body: t = sin(x)}", "z = multiply(x, x)")
     assert not features_of(one).regions
+
+
+def test_a_region_that_its_own_rerun_comes_back_to() -> None:
+    """The tensor that it reads in a list is written over with what it gave."""
+    text = (
+        HEAD
+        + """\
+      - t = sin(x)
+      - {recompute: r, takes: [x, [t]], gives: [a, b], body: 'a = sin(x); b = exp(t)'}
+      - u = add_in_place(t, a)
+      - z = multiply(u, b)
+    error: {as: plain}
+    differs: What a program changes is not promised to be seen.
+"""
+    )
+    (one,) = load_text(text, "f.yaml")
+    assert "node-runs-endlessly" in features_of(one).case

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import RAISE_IF, Emitter, Parts, Words
+from conformance.errors import NotOfferedError
+from conformance.language.features import features_of
 from conformance.model.case import Case, Region, node_reads, walk
 
 from . import cells, layers, procedures, training
@@ -116,7 +118,10 @@ VARIANTS: Mapping[str, Parts] = {
 
 
 def emitter(case: Case, variant: Variant) -> Emitter:
-    """What writes a case for a variant in PyNative mode or in graph mode."""
+    """What writes a case for a variant in PyNative mode or in graph mode. Raises `NotOfferedError` where
+    parameters change that backward reads: it reads them as they are then, without recompute too."""
+    if case.procedure.between == "update" and "saved-overwritten" in features_of(case).case:
+        raise NotOfferedError(variant.id, "parameters that change before backward reads them")
     # One of the two keywords that `Cell.recompute` holds to be bools.
     other = variant.name == "graph-cell-communication"
     wrong = f'{"parallel_optimizer" if other else "mp"}_comm_recompute="wrong"'

@@ -119,6 +119,8 @@ class Run:
     _recording: bool = True
     _back: bool = False
     _only: set[int] = field(default_factory=set)
+    #: The regions that run again now, one inside of the other.
+    _running: set[_Node] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._regions = {region.name: region for region in self.case.regions()}
@@ -331,6 +333,9 @@ class Run:
         assert node.call is not None
         if self._only:
             raise NodeError("refused")
+        if node in self._running:
+            raise NodeError("endless")
+        self._running.add(node)
         region, call, names = node.call
         names = dict(names)
         detached = [_Tensor(t.asks, t.floating, t.value, t.dtype) for t in node.arguments]
@@ -340,12 +345,11 @@ class Run:
         self._body(region, inner)
         self._moment = moment
         top = _top(_build(region.gives, inner))
-        if any(tensor.made is not None and tensor.made[0] is node for tensor in top):
-            raise NodeError("endless")
         ends = [(t, number) for t, number in zip(top, numbers, strict=True) if t.asks]
         if not ends:
             raise NodeError("no-result")
         self._pass(ends)
+        self._running.remove(node)
         return [tensor.gradient for tensor in detached]
 
 

@@ -1,0 +1,30 @@
+"""With `use_reentrant=True`, backward frees the graph of a tensor that the cell holds."""
+
+import mindspore as ms
+from mindspore import Parameter, nn, ops
+
+
+class Product(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.w = Parameter(ops.ones(4), name="w")
+
+    def construct(self, x):
+        return x * self.held * self.w
+
+
+ms.set_context(mode=ms.PYNATIVE_MODE)
+block = Product()
+
+
+def forward(x):
+    block.held = ops.sin(x * block.w)
+    return ms.recompute(block, x, use_reentrant=True) + block.held
+
+
+try:
+    ms.grad(forward, 0, weights=[block.w])(ops.ones(4))
+except RuntimeError as error:
+    assert "backward the graph twice" in str(error)
+else:
+    raise AssertionError("no error was raised")
