@@ -183,6 +183,12 @@ def test_a_program_of_a_higher_order_that_raises_is_written(error: str) -> None:
     assert missing(one)[0] == {"w", "v", "y"}
 
 
+def test_a_gradient_that_cancels_is_not_stable() -> None:
+    first = region("r", "x", "t = sin(x)")
+    assert not is_stable(case(first, "z = softmax(t)"))
+    assert is_stable(case(first, "z = softmax(t)", "u = multiply(z, y)"))
+
+
 def test_what_is_said_of_a_region_that_is_not_called_is_not_written() -> None:
     first, inner = "{define: r(x), contexts: true, body: [", "{recompute: q, mapped: true, takes: x"
     node = f"{first}'t = sin(x)', {inner}, body: 'u = sin(x)'}}]}}"

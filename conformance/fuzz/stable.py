@@ -17,14 +17,16 @@ from conformance.oracle.expected import computed
 _ROUNDING = {1e-9: 2e-16, 1e-4: 1e-7, 1e-2: 5e-4, 1.0: 4e-3}
 #: What part of the tolerance rounding errors may use up.
 _PART = 0.5
+#: The greatest element of a gradient of which more is left than rounding errors in double precision.
+_LEAST = 1e-10
 #: How often results are rounded at random. Where dtypes have few bits, one result in some programs lies
 #: so near a kink that rounding takes it across, and one attempt may miss it.
 _ATTEMPTS, _FEW_BITS = 6, 1e-4
 
 
 def is_stable(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:
-    """Whether rounding errors change nothing beyond a part of the tolerance, and all is finite; with the
-    random numbers that a run has drawn, where these are given."""
+    """Whether rounding errors change nothing beyond a part of the tolerance, all is finite, and no
+    gradient cancels; with the random numbers that a run has drawn, where these are given."""
     if case.error is not None:
         return True
     size = next(s for tolerance, s in _ROUNDING.items() if case.tolerance.rtol <= tolerance)
@@ -39,11 +41,18 @@ def is_stable(case: Case, samples: Sequence[RandomSample] | None = None) -> bool
 
 
 def _alike(exact: Expected, rounded: Expected, tolerance: Tolerance) -> bool:
+    if any(map(_cancels, (*(exact.gradients or {}).values(), *(exact.again or {}).values()))):
+        return False
     pairs = zip(_numbers(exact), _numbers(rounded), strict=True)
     return all(
         bool(np.all(np.isfinite(one))) and not differs(other, one, tolerance)
         for one, other in pairs
     )
+
+
+def _cancels(gradient: Array | None) -> bool:
+    """Whether rounding errors are all that is left of a gradient, as of the sum of a softmax."""
+    return gradient is not None and 0 < np.max(np.abs(gradient), initial=0.0) < _LEAST
 
 
 def _numbers(expected: Expected) -> Iterator[Array]:
