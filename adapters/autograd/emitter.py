@@ -54,7 +54,7 @@ class Checkpoint(Recompute):
     """`checkpoint` of each region's function."""
 
     def checkpoint(self, region: Region) -> str:
-        return f"checkpoint({self.block(region)})"
+        return f"checkpoint({', '.join([self.block(region), *self.misuse(region)])})"
 
 
 class Functions(Forward):

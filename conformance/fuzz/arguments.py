@@ -203,8 +203,10 @@ class Arguments:
             return [[*axes][::-1], [*axes[1:], *axes[:1]]] if axes else []
         if spec.means == "parts":
             return [n for n in (2, 3) if shape and shape[0] and shape[0] % n == 0]
-        if spec.type in ("dtype", "bool"):
-            return _DTYPES if spec.type == "dtype" else (True,)
+        if spec.type == "dtype":
+            return [name for name in _DTYPES if name != "bfloat16" or name in self.allowed]
+        if spec.type == "bool":
+            return (True,)
         if spec.capability and spec.capability not in self.allowed:
             return ()
         return spec.words or spec.tried

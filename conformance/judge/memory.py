@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.judge.limits import SLACK, SMALL
+from conformance.judge.limits import OUTSIDE, SLACK, SMALL
 from conformance.model.facts import Bytes
 from conformance.model.observation import ExpectedMemory
 
@@ -13,9 +13,10 @@ def retained(
     """The bytes that the plain and the recomputed run kept, with the bounds of the reference.
 
     Where the reference expects little to be freed (less than `SMALL`), the few numbers that an operation
-    keeps for itself are as large as an activation. The bounds then follow the plain run, since what is
-    outside regions keeps as much in both: the recomputed run may keep all but what has to be freed, and
-    what plain keeps less than the reference need not be freed.
+    keeps for itself are as large as an activation. The bounds then follow the plain run: what it keeps
+    beyond the reference, the recomputed run may keep, too, and what it keeps less need not be freed.
+    Which count of the reference is that of the plain run is not known: what operations outside of
+    regions may keep is allowed as long as no less is freed than has to be.
     `resolution` is 0, or the bytes below which the observer cannot tell what is retained. With `law`,
     the case is a point of a law. It is judged to the byte, unless the observer cannot tell single bytes,
     since even the few bytes that each region may keep for itself grow with the law.
@@ -23,7 +24,9 @@ def retained(
     small = memory.drop < SMALL
     most = memory.recomputed[1]
     if small:
-        most = max(most, plain - memory.drop, most + plain - memory.plain[1])
+        outside = most + int(OUTSIDE * memory.outside)
+        beyond = most + plain - memory.plain[1]
+        most = max(most, beyond, min(plain - memory.drop, outside))
     drop = memory.drop - (max(0, memory.plain[0] - plain) if small else 0)
     least = drop if memory.drop else None
     exact = law and not resolution

@@ -137,7 +137,10 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "hooks": lambda case: bool(case.hooks),
     "accumulated-gradients": lambda case: case.procedure.after == "backward",
     "inference": lambda case: case.procedure.after == "inference",
-    "bfloat16": lambda case: any(array.dtype == "bfloat16" for array in case.arrays),
+    "bfloat16": lambda case: (
+        any(array.dtype == "bfloat16" for array in case.arrays)
+        or any(s.options.get("dtype") == "bfloat16" for _, s in case.statements())
+    ),
     "zero-size": lambda case: any(0 in array.shape for array in case.arrays),
     "single-call": lambda case: any(map(_alone, (case.program, *(r.body for r in case.regions())))),
     "repeated-call": lambda case: any(isinstance(node, Again) for node in walk(case.program)),

@@ -148,7 +148,8 @@ class ExpectedMemory:
     bytes held at any time, plain and recomputed, where gradients are freed as soon as they can be.
     `states` are the copies of random state that may be kept: one for each call of an outermost region
     that preserves it, or for each operation in it that draws. `left` are tensors and bytes that live as
-    long as the outputs: those that regions keep whose graph no backward pass frees.
+    long as the outputs: those that regions keep whose graph no backward pass frees. `outside` are the
+    bytes of what statements outside of regions make.
     """
 
     plain: tuple[int, int]
@@ -158,6 +159,7 @@ class ExpectedMemory:
     peaks: tuple[int, int] = (0, 0)
     states: int = 0
     left: tuple[int, int] = (0, 0)
+    outside: int = 0
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,9 @@ def expected_memory(
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
         states=sum(_random_states(call, discipline == "minimal") for call in dataflow.calls),
         left=_left(case, dataflow),
+        outside=sum(
+            dataflow.tensors[n].nbytes for s in dataflow.steps if s.call is None for n in s.results
+        ),
     )
 
 

@@ -4,8 +4,8 @@ A region keeps its inputs and nothing from inside, and one copy of the random st
 that. So the recomputed run may keep at most what the reference counts, and must keep less than the plain
 run by at least the reference's drop. What operations outside regions keep is up to the framework: plain
 bytes of one framework are never compared with another's. In cases with small activations the bounds
-follow the plain run: the recomputed run may keep all that it keeps but what has to be freed, and where
-it keeps less than the reference counts, less has to be freed.
+follow the plain run: where it keeps more than the reference counts, the recomputed run may, too, and
+where it keeps less, less has to be freed.
 
 Where the observer sees every tensor, bytes may be off by a quarter of the case's largest activation, and
 by none where the case is a point of a law, since a few bytes for each region grow with it. An observer
