@@ -136,11 +136,10 @@ class Procedures(Run):
         code = self.code
         if self.plan.weights:
             code(f"weights = {self.values.items(self.plan.weights)}")
-        given = [name if name in self.plan.passed else _value(name) for name in self.plan.inputs]
-        callee = "network"
+        callee, names = "network", self.plan.inputs
         if self.plan.plain_functions:
-            callee = "forward"
-            given += map(_value, self.values.given(self.plan.held))
+            callee, names = "forward", self.values.value_names()
+        given = [name if name in self.plan.passed else _value(name) for name in names]
         # Where `run` has one line for forward and backward, each has a line here.
         lines = not self.plan.graph and not self.plan.split
         before, after = (FORWARD, BACKWARD) if lines else (None, None)

@@ -96,6 +96,8 @@ class Region:
         for name in changed:
             scope.values.pop(name, None)
         self._leave(takes)
+        if "returned" in node:  # nothing is written over that is a part of it
+            scope.fresh -= set(self.values)
         nodes.used += self.used
         return node
 

@@ -322,6 +322,10 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
             b, c, by_reference(c), lambda tensor: any(m > c.moment for m in tensor.changed)
         ),
     ),
+    "given-parameter-read": (
+        "backward reads, in a region, what comes from a parameter that is an argument of the region",
+        lambda b, c: _read_of(b, c, c.given, lambda tensor: tensor.of == "parameter"),
+    ),
     "given-overwritten-read": (
         "backward reads, in a region, what comes from an argument of the region that is written over "
         "then or later",
