@@ -422,3 +422,13 @@ def test_a_region_that_its_own_rerun_comes_back_to() -> None:
     )
     (one,) = load_text(text, "f.yaml")
     assert "node-runs-endlessly" in features_of(one).case
+
+
+def test_what_is_written_over_counts_where_its_gradient_is_asked_for() -> None:
+    body = "a = sigmoid(w); b = add_in_place(a, v)"
+    text = HEAD + f"      - {region('r', 'x', body)}\n      - z = multiply(b, b)\n"
+    text += "    error: {as: plain}\n    differs: It is not promised to be seen.\n"
+    (every,) = load_text(text, "f.yaml")
+    (one,) = load_text(f"{text}    gradients: {{wrt: [v]}}\n", "f.yaml")
+    assert "saved-changed" in features_of(every).case
+    assert "saved-changed" not in features_of(one).case

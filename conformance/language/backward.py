@@ -208,6 +208,7 @@ def _saved_changed(of: Backward, call: Call) -> bool:
     return any(
         step.moment < moment <= call.end
         for step in of.inside(call)
+        if step in of.reach.needed.steps
         for tensor in of.read(step)
         for moment in tensor.changed
     )
