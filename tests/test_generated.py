@@ -323,6 +323,18 @@ def test_an_output_is_read_after_an_update() -> None:
     assert case(first, "z = multiply(w, t)", procedure=updating)
 
 
+def test_tensorflow_reads_a_variable_before_a_rule_of_its_own_does() -> None:
+    """The rule runs in backward, when the variable may have another value."""
+    updating = "{backward: {between: update}}"
+    one = case(region("r", "x", "t = custom_sin(w)"), "z = multiply(t, x)", procedure=updating)
+    asked = {}
+    for name in ("tf", "keras"):
+        adapter = find_adapter(name, ADAPTERS)
+        (found,) = texts(adapter, [(one, adapter.variants[0])]).values()
+        asked[name] = found.asked if isinstance(found, EmitFailure) else ""
+    assert asked == {"tf": "", "keras": "custom_sin of what is updated before backward"}
+
+
 def test_keras_gives_a_layer_its_flags_by_keyword() -> None:
     head = HEAD.replace("inputs: {", "inputs: {flag: {value: true}, ")
     node = region("r", "[x, flag]", "t = sin_or_cos(x, flag)").replace(

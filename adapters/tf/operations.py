@@ -72,7 +72,7 @@ HELPERS: Mapping[str, str] = {
 
                 return tf.sin(x), gradient
 
-            return sin(x)
+            return sin(tf.convert_to_tensor(x))
         """,
     "slope_of_sin": """
         def slope_of_sin(x):
