@@ -174,7 +174,9 @@ class Nodes:
         scope.made += made
         scope.read |= set(given.values())
         call = {"call": region.name, "takes": renamed(region.takes, given), "gives": gives}
-        return [call | ({"kwargs": renamed(region.kwargs, given)} if region.kwargs else {})]
+        call |= {"kwargs": renamed(region.kwargs, given)} if region.kwargs else {}
+        low = [name for name in made if region.low and name in scope.tensors()]
+        return [call, *self.cast_back(scope, low)]
 
     # -- loops and sequences ----------------------------------------------------------------------
 

@@ -40,13 +40,15 @@ class Nodes(Protocol):
 
 @dataclass(frozen=True)
 class Callee:
-    """A region that can be called again: its arguments and results as trees, with values for them."""
+    """A region that can be called again: its arguments and results as trees, with values for them, and
+    whether it runs under autocast."""
 
     name: str
     takes: Raw
     kwargs: Mapping[str, Raw]
     gives: Raw
     values: Mapping[str, Any]
+    low: bool
 
 
 @dataclass
@@ -92,7 +94,8 @@ class Region:
             nodes.returned.append(node["returned"])
         changed = [n for n in takes if n not in inner.values]
         if not changed:
-            scope.regions[name] = Callee(name, tree, named, gives, inner.values)
+            low = bool(self.words.get("autocast"))
+            scope.regions[name] = Callee(name, tree, named, gives, inner.values, low)
         for name in changed:
             scope.values.pop(name, None)
         self._leave(takes)
