@@ -110,6 +110,8 @@ class _Program:
         self.words = self._words(unsteady)
         self.between = vocabulary.between(self.words)
         wanted += vocabulary.changed_by(self.words)
+        off = self.words.get("procedure") in ("inference", {"backward": {"after": "inference"}})
+        operations = [o for o in known.operations if not (off and o.takes_gradient)]
         dtypes = _DTYPES if "bfloat16" in known.allowed else _DTYPES[:-1]
         self.declared = Declared(choices.one(dtypes))
         # What is unsteady is so from its second call on, which the forward pass is to have none of.
@@ -117,9 +119,9 @@ class _Program:
         self.statements = Statements(
             choices,
             self.declared,
-            known.operations,
+            operations,
             allowed,
-            wanted,
+            [o for o in wanted if o in operations],
             unsteady=unsteady,
             low="autocast" in self.words,
         )

@@ -226,7 +226,7 @@ class Run:
         inner = _given(region, node, names)
         if not self.opaque:
             self._body(region, inner)
-            _bind(node.gives, _build(region.gives, inner), names)
+            self._give(node, _build(region.gives, inner), names)
             return
         given = [t for tree in node.takes if isinstance(tree, Ref) for t in _tensors(tree, names)]
         entry = self._node(given, (), 0, bool(given), "")
@@ -241,7 +241,12 @@ class Run:
             entry.results, entry.call = len(top), (region, node, dict(names))
             self._record(entry, made)
         results = dict(zip(map(id, top), made, strict=True))
-        _bind(node.gives, _replaced(outcome, results), names)
+        self._give(node, _replaced(outcome, results), names)
+
+    def _give(self, node: Region | Again, outcome: object, names: _Names) -> None:
+        _bind(node.gives, outcome, names)
+        if node.returned:
+            names[node.returned] = outcome
 
     def _result(self, tensor: _Tensor, given: Sequence[_Tensor], asks: bool) -> _Tensor:
         """A tensor that a region returns, as the result of a node: the same one with another graph, also
@@ -260,7 +265,7 @@ class Run:
 
     def outputs(self) -> list[object]:
         """What the program puts out: values of tensors, and answers to `asks_gradient`."""
-        found = (self.names.get(name) for name in leaves(self.case.outputs))
+        found = [p for name in leaves(self.case.outputs) for p in _parts(self.names.get(name))]
         return [value.value if isinstance(value, _Tensor) else value for value in found]
 
     # -- backward -------------------------------------------------------------------------------------
@@ -322,11 +327,16 @@ class Run:
 
     def _leads(self, node: _Node) -> bool:
         """Whether a node leads to the only tensors whose gradients are wanted."""
-        pairs = zip(node.arguments, node.before, strict=True)
-        return any(
-            id(tensor) in self._only if before is None else self._leads(before[0])
-            for tensor, before in pairs
-        )
+        waiting, seen = [node], {node}
+        while waiting:
+            one = waiting.pop()
+            for tensor, before in zip(one.arguments, one.before, strict=True):
+                if before is None and id(tensor) in self._only:
+                    return True
+                if before is not None and before[0] not in seen:
+                    seen.add(before[0])
+                    waiting.append(before[0])
+        return False
 
     def _again(self, node: _Node, numbers: list[int]) -> list[int | None]:
         """Run a region again, with a graph, and go back through it: the gradients of its arguments."""
@@ -371,6 +381,10 @@ class Nodes:
         self.detaches = opaque.detaches
         try:
             plain = list(_steps(direct))
+            fewest = plain
+            if set(case.wrt) != set(direct.asking):
+                fewest = list(_steps(Run(case, opaque=False), case.wrt)) if case.wrt else []
+            self.wanted = [one.entered for one in fewest] or [{}] * len(plain)
         except NodeError:  # the loss depends on nothing that requires a gradient
             return
         try:
@@ -380,10 +394,10 @@ class Nodes:
             self.raised = str(error)
             return
         self.operations = opaque.otherwise
-        for wanted, found in zip(plain, seen, strict=True):
-            self._compare(wanted, found)
+        for every, found, least in zip(plain, seen, self.wanted, strict=True):
+            self._compare(every, found, least)
 
-    def _compare(self, plain: _Seen, opaque: _Seen) -> None:
+    def _compare(self, plain: _Seen, opaque: _Seen, least: Mapping[str, int]) -> None:
         for name, (number, passes) in plain.gradients.items():
             found, in_passes = opaque.gradients[name]
             if found != number and (found or number):
@@ -391,7 +405,11 @@ class Nodes:
             elif found is not None and number is None:
                 self.zeros.add(name)
             self.hooks |= name in self.case.hooks and passes != in_passes
-        self.otherwise |= plain.entered != opaque.entered
+        # Whether a region runs again for gradients that nobody asks for is left open.
+        self.otherwise |= any(
+            opaque.entered.get(name, 0) not in (plain.entered.get(name, 0), least.get(name, 0))
+            for name in {*plain.entered, *opaque.entered}
+        )
 
 
 @dataclass
@@ -403,8 +421,9 @@ class _Seen:
     entered: dict[str, int]
 
 
-def _steps(run: Run) -> Iterator[_Seen]:
-    """What a procedure sees, one backward pass after the other. Raises `NodeError`."""
+def _steps(run: Run, wanted: Collection[str] = ()) -> Iterator[_Seen]:
+    """What a procedure sees, one backward pass after the other, for all gradients or for those that are
+    wanted alone. Raises `NodeError`."""
     case = run.case
     assert case.loss is not None
     kind = case.procedure.kind
@@ -414,7 +433,7 @@ def _steps(run: Run) -> Iterator[_Seen]:
     for number, loss in enumerate(losses, 1):
         for tensor in run.asking.values():
             tensor.gradient, tensor.passes = None, 0
-        only = case.wrt if kind == "part" else ()
+        only = case.wrt if kind == "part" else wanted
         run.backward(loss, only, retain=number < len(losses))
         entered: Counter[str] = Counter()
         for moment, count in run.entered.items():
@@ -481,6 +500,15 @@ def _top(value: object) -> list[_Tensor]:
     """The tensors that are results by themselves."""
     parts = value if isinstance(value, tuple) else (value,)
     return [part for part in parts if isinstance(part, _Tensor)]
+
+
+def _parts(value: object) -> Iterator[object]:
+    """What is in a container, and in those in it; or what is none."""
+    if not isinstance(value, tuple | dict):
+        yield value
+        return
+    for part in value.values() if isinstance(value, dict) else value:
+        yield from _parts(part)
 
 
 def _replaced(value: object, results: Mapping[int, _Tensor]) -> object:
