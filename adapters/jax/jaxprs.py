@@ -221,7 +221,7 @@ class Walk:
         if name in CALLS:
             return self._call(equation, operands, here)
         if name == "scan":
-            return self._loop(equation.params, operands, here)
+            return self._loop(equation, operands, here)
         if name == "cond":
             return self._branch(equation.params["branches"], operands, here)
         if name in IDENTITIES:
@@ -264,9 +264,10 @@ class Walk:
                     self._made[result.number] = made
         return results
 
-    def _loop(self, params: Mapping[str, Any], operands: list[Value], here: Around) -> list[Value]:
+    def _loop(self, equation: Any, operands: list[Value], here: Around) -> list[Value]:
         """The results of a `scan`. Its body is walked for each iteration; once, with values that are
         unknown, where the whole loop is one statement of the program, which then counts once."""
+        params = equation.params
         body, length = params["jaxpr"], params["length"]
         consts, carries = params["num_consts"], params["num_carry"]
         fixed, carried = operands[:consts], operands[consts : consts + carries]
@@ -274,7 +275,11 @@ class Walk:
         if here.place is not None:
             unknown = [self._unknown() for _ in body.in_avals[consts:]]
             self._escape(*self._evaluate(body, [*fixed, *unknown], here))
-            return [self._unknown() for _ in body.out_avals]
+            numbers = tuple(operand.number for operand in operands)
+            made = (
+                Made(equation.primitive, params, numbers, n) for n in range(len(equation.outvars))
+            )
+            return [self._unknown(one) for one in whole]
         scanned = operands[consts + carries :]
         stacked: dict[int, list[Value]] = {}
         for index in reversed(range(length)) if params["reverse"] else range(length):
@@ -336,9 +341,10 @@ class Walk:
             self._holds[reference.number] = added
         return [] if name == "addupdate" else [held]
 
-    def _unknown(self) -> Value:
-        """A new value that cannot be computed: it changes from iteration to iteration, say."""
-        return self._value(("unknown", len(self._numbers)), UNKNOWN)
+    def _unknown(self, made: Made = UNKNOWN) -> Value:
+        """A new value that is equal to no other; one that cannot be computed unless it says how it is
+        `made`: it changes from iteration to iteration, say."""
+        return self._value(("unknown", len(self._numbers)), made)
 
     def _apply(self, equation: Any, operands: list[Value], place: Place | None) -> list[Value]:
         primitive, params = equation.primitive, equation.params
