@@ -276,10 +276,8 @@ class Walk:
             unknown = [self._unknown() for _ in body.in_avals[consts:]]
             self._escape(*self._evaluate(body, [*fixed, *unknown], here))
             numbers = tuple(operand.number for operand in operands)
-            made = (
-                Made(equation.primitive, params, numbers, n) for n in range(len(equation.outvars))
-            )
-            return [self._unknown(one) for one in whole]
+            by, places = equation.primitive, range(len(equation.outvars))
+            return [self._unknown(Made(by, params, numbers, place)) for place in places]
         scanned = operands[consts + carries :]
         stacked: dict[int, list[Value]] = {}
         for index in reversed(range(length)) if params["reverse"] else range(length):

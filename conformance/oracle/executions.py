@@ -428,8 +428,9 @@ def needed_steps(dataflow: Dataflow) -> set[Step]:
 
 
 def needed_executions(dataflow: Dataflow) -> Counter[Key]:
-    """How often each runs in forward, counting only what the outputs or the loss depend on."""
+    """How often each runs in forward, counting only what the outputs or the loss depend on: a region by
+    its own statements."""
     steps = needed_steps(dataflow)
     needed = Counter(step.key for step in steps)
-    needed.update(call.key for call in {call for step in steps for call in step.chain})
+    needed.update(call.key for call in {step.call for step in steps if step.call})
     return needed
