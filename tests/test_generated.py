@@ -444,3 +444,10 @@ def test_what_is_written_over_counts_where_its_gradient_is_asked_for() -> None:
     (one,) = load_text(f"{text}    gradients: {{wrt: [v]}}\n", "f.yaml")
     assert "saved-changed" in features_of(every).case
     assert "saved-changed" not in features_of(one).case
+
+
+def test_a_region_reads_what_it_captures_where_it_stands() -> None:
+    inner = region("r", "x", "t = multiply(x, w)")
+    outer = "{recompute: o, takes: w, gives: u, body: [{call: r, takes: [w], gives: u}]}"
+    with pytest.raises(CaseError, match="region 'r' captures 'w', which is another value here"):
+        case(inner, outer, "z = sin(u)")

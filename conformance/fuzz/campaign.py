@@ -28,6 +28,8 @@ from conformance.run.runner import NUMBERS, Runner
 _FIRST_BATCH, _LARGEST_BATCH = 4, 64
 #: For how many seconds a smaller program is looked for, and how many programs are run for it.
 _SECONDS, _RUNS = 30.0, 200
+#: One in so many programs may have what the variant refuses.
+_REFUSED = 10
 #: How often another program is made in the place of one that is of no use.
 _ATTEMPTS = 5
 #: What the unexpected verdicts of a group share: variant, check, and what seems to be their cause.
@@ -71,6 +73,11 @@ class Tally:
     def vocabulary(self) -> Vocabulary:
         """What programs for the variant may be made of."""
         return Vocabulary(frozenset(CAPABILITIES) - set(self.variant.model.lacks))
+
+    @cached_property
+    def accepted(self) -> Vocabulary:
+        """The part of it that the variant does not refuse."""
+        return Vocabulary(self.vocabulary.allowed - set(self.variant.model.refuses))
 
 
 class Campaign:
@@ -116,8 +123,8 @@ class Campaign:
             number, size = numbers.stop, min(2 * size, _LARGEST_BATCH)
 
     def _generated(self, tally: Tally, numbers: range) -> Iterator[Generated]:
-        known = tally.vocabulary
         for number in numbers:
+            known = tally.accepted if number % _REFUSED else tally.vocabulary
             for attempt in range(_ATTEMPTS):
                 try:
                     yield loaded(written(known, self.seed, number, attempt), known.allowed)

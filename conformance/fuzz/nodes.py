@@ -156,7 +156,8 @@ class Nodes:
     def again(self, scope: Scope, name: str = "") -> list[Raw]:
         """A further call of a region, with tensors of the same shapes; nothing if there are none."""
         known = [scope.regions[name]] if name in scope.regions else list(scope.regions.values())
-        if name and name not in scope.regions:
+        known = [region for region in known if region.fits(scope)]
+        if (name and name not in scope.regions) or not known:
             return []
         region: Callee = self.choices.one(known)
         given: dict[str, str] = {}

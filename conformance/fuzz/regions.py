@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -49,6 +51,13 @@ class Callee:
     gives: Raw
     values: Mapping[str, Any]
     low: bool
+    #: The names that regions around it take, and those in its body.
+    bound: frozenset[str]
+    named: frozenset[str]
+
+    def fits(self, scope: Scope) -> bool:
+        """Whether what it captures is the same where it would be called."""
+        return self.named.isdisjoint(scope.bound - self.bound)
 
 
 @dataclass
@@ -95,7 +104,9 @@ class Region:
         changed = [n for n in takes if n not in inner.values]
         if not changed:
             low = bool(self.words.get("autocast"))
-            scope.regions[name] = Callee(name, tree, named, gives, inner.values, low)
+            scope.regions[name] = Callee(
+                name, tree, named, gives, inner.values, low, scope.bound, _words_of(body) - {*takes}
+            )
         for name in changed:
             scope.values.pop(name, None)
         self._leave(takes)
@@ -171,7 +182,8 @@ class Region:
         read = set(values) - set(takes)
         regions, depth = dict(scope.regions), scope.depth + 1
         apart = self.defined or scope.apart
-        return Scope(values, regions, self.words, depth, apart, read=read, fresh=fresh)
+        bound = scope.bound.union(takes)
+        return Scope(values, regions, self.words, depth, apart, bound, read=read, fresh=fresh)
 
     def _named(self, takes: list[str]) -> dict[str, Raw]:
         """What it takes by name; taken away from what it takes by position."""
@@ -246,6 +258,11 @@ class Region:
             scope.values.update(self.values)
             scope.made += [n for n in self.values if n not in scope.made]
             scope.fresh |= inner.fresh & set(self.values)
+
+
+def _words_of(nodes: Sequence[Raw]) -> frozenset[str]:
+    """The words in nodes, names of tensors among them."""
+    return frozenset(re.findall(r"\w+", json.dumps(nodes)))
 
 
 def leaves(tree: Raw) -> list[str]:

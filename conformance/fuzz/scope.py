@@ -31,6 +31,8 @@ class Scope:
     words: Mapping[str, Any] = field(default_factory=dict)
     depth: int = 0
     apart: bool = False
+    #: The names that the regions around take.
+    bound: frozenset[str] = frozenset()
     #: Names that statements have read: nothing is written over these.
     read: set[str] = field(default_factory=set)
     #: Names that regions have read, and no statement.

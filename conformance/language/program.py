@@ -52,6 +52,10 @@ class Names:
         #: Regions so far, by the name of their function, those included that are being followed.
         self._functions: set[str] = set()
         self._regions: set[str] = set()
+        #: Names that the regions around have given values of their own; and by region, what it captures
+        #: and what these names were where it stands.
+        self._bound: frozenset[str] = frozenset()
+        self._captured: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         #: By name: the name of the tensor whose memory it may share, and the new name of a tensor that
         #: was changed in place.
         self._memory: dict[str, str] = {}
@@ -67,6 +71,7 @@ class Names:
                 self._region(node, known)
             else:
                 self.check((*node.takes, *node.kwargs.values()), known)
+                self._check_captured(node)
                 self._call(node, known)
             for name in node_makes(node):
                 if name in captured:  # a rerun would read the new value
@@ -122,9 +127,13 @@ class Names:
             if name not in layer[-1].targets:
                 message = f"a layer's last statement must make {name!r}, the next layer's argument"
                 raise CaseError(message, where=layer[-1].where)
-        self.follow(region.body, inside)
-        self.check(region.gives, inside)
         made = {name for node in flat(region.body) for name in node_makes(node)}
+        around = self._bound
+        self._captured[region.name] = frozenset(region.captured()), around
+        self._bound = around | made | set(leaves(arguments))
+        self.follow(region.body, inside)
+        self._bound = around
+        self.check(region.gives, inside)
         both = made & set(region.captured())
         if both and region.segment is None:
             message = f"region {region.name!r} both captures and assigns {min(both)!r}"
@@ -133,6 +142,16 @@ class Names:
         if region.called:
             self._call(region, known)
         self._regions.add(region.name)
+
+    def _check_captured(self, node: Again) -> None:
+        """Refuse a call where a name that its region captures has another value: it reads the one where
+        it stands."""
+        captured, around = self._captured.get(node.region, (frozenset(), frozenset()))
+        other = captured & (self._bound - around)
+        if other:
+            message = f"region {node.region!r} captures {min(other)!r}, which is another value here"
+            hint = "make it an argument, or give the other value another name"
+            raise CaseError(message, where=node.where, hint=hint)
 
     def _call(self, node: Region | Again, known: set[str]) -> None:
         """Note the names of what a call returns: as a whole, and its parts."""
