@@ -312,8 +312,11 @@ class Procedures(Functional):
         if self.stages == "one":
             cotangents = [f"{name}.astype(loss.dtype)" for name in ("cotangent", "other")]
         if kind == "per_output" and self.stages == "one":
-            one, none = cotangents
-            loss, cotangents = "(loss, _)", [f"({one}, {none})", f"({none}, {one})"]
+            loss = "(loss, second)"
+            cotangents = [
+                f"({one}.astype(loss.dtype), {none}.astype(second.dtype))"
+                for one, none in (("cotangent", "other"), ("other", "cotangent"))
+            ]
         elif kind == "per_output":
             loss, cotangents = "(loss, other)", [*PER_OUTPUT]
         aux = f", {self._aux}" if self._aux else ""
