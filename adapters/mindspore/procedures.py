@@ -214,8 +214,9 @@ class Procedures(Run):
     def _write_orders(self) -> None:
         """The sum of all gradients is computed by a function, and differentiated as one; the third
         order does so with that function."""
-        if not self.plan.graph and self.case.uses(frozenset({"softmax"})):
-            raise NotOfferedError(self.variant.id, "second-order gradients of softmax")
+        for op in () if self.plan.graph else ("avg_pool2d", "softmax"):
+            if self.case.uses(frozenset({op})):
+                raise NotOfferedError(self.variant.id, f"second-order gradients of {op}")
         code, wrt = self.code, self.case.wrt
         places = self._gradient_places()
         gradients = [places[name] for name in wrt]

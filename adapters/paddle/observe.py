@@ -153,7 +153,8 @@ class Observer(Base):
             return np.array(paddle.rand([4]).numpy())
 
     def nbytes(self, value: object) -> int:
-        return value.size * value.element_size() if isinstance(value, paddle.Tensor) else 0
+        """Bytes of the memory that a tensor holds: a view, such as a real part, holds all of it."""
+        return int(value._holder_size()) if isinstance(value, paddle.Tensor) else 0
 
     def state_bytes(self, state: object) -> int:
         """Bytes of the generators' engines in a saved state; Paddle offers no way to read their size."""
@@ -162,8 +163,8 @@ class Observer(Base):
         return sum(_ENGINE for one in state if isinstance(one, core.GeneratorState))
 
     def identity(self, value: object) -> int:
-        """The address of the elements: a reshaped or transposed tensor shares them."""
-        return value.data_ptr() if isinstance(value, paddle.Tensor) else id(value)
+        """The address of the memory that a tensor holds: a view shares it."""
+        return value.data_ptr() - value._offset() if isinstance(value, paddle.Tensor) else id(value)
 
     def held(self) -> int:
         return int(core.host_memory_stat_current_value("Allocated", 0))

@@ -336,6 +336,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "the parameters that it reads by closure, all of whose results depend on all of these",
         lambda p: any(c in p.reach.opaque.calls for c in p.calls),
     ),
+    "reached-by-keyword": (
+        "no gradient passes through a region, and one reaches it as `reached-as-operation` says only if "
+        "arguments by keyword are among those of the operations",
+        lambda p: any(
+            c in p.reach.with_keywords.calls - p.reach.opaque.calls - p.reach.asking.calls
+            for c in p.calls
+        ),
+    ),
     "reached-only-as-operation": (
         "no gradient passes through a region, or through one around it, but one reaches it as "
         "`reached-as-operation` says",

@@ -109,28 +109,31 @@ def _is(step: Step, tensor: Tensor) -> bool:
     return step.statement.op == "astype" and step.statement.options["dtype"] == tensor.dtype
 
 
-def entries(call: Call) -> frozenset[Tensor]:
-    """What goes into a region as one operation: its positional arguments, and the parameters that it
-    reads by closure. To the regions inside another one, its arguments are no parameters any more."""
-    positional = call.given[: len(leaves(call.region.takes))]
+def entries(call: Call, *, keywords: bool = False) -> frozenset[Tensor]:
+    """What goes into a region as one operation: its positional arguments, with `keywords` those by
+    keyword, too, and the parameters that it reads by closure. To the regions inside another one, its
+    arguments are no parameters any more."""
+    taken = call.given if keywords else call.given[: len(leaves(call.region.takes))]
     given = themselves(tensor for c in around(call) for tensor in c.given)
     captured = {t for t in read(call) if t.of == "parameter" and t.asks and t.itself not in given}
-    return frozenset(tensor for tensor in (*positional, *captured) if tensor.floating)
+    return frozenset(tensor for tensor in (*taken, *captured) if tensor.floating)
 
 
-def through_regions(flow: Flow) -> tuple[Reached, ...]:
+def through_regions(flow: Flow, *, keywords: bool = False) -> tuple[Reached, ...]:
     """What each backward pass reaches where each region is one operation: as soon as one of its
     results is reached, all its `entries` are, and it runs again as a whole, with the gradients of
     all its results with respect to all its entries. A map takes a region apart: one that is mapped
     does not run again."""
     given = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
-    return tuple(_back(flow.items, given, {loss}) for loss in losses(flow))
+    return tuple(_back(flow.items, given, {loss}, keywords) for loss in losses(flow))
 
 
-def _back(items: Sequence[Step | Call], of: frozenset[Tensor], ends: set[Tensor]) -> Reached:
+def _back(
+    items: Sequence[Step | Call], of: frozenset[Tensor], ends: set[Tensor], keywords: bool
+) -> Reached:
     recorded = set(of)
     for item in _opened(items):
-        read = entries(item) if isinstance(item, Call) else item.differentiable()
+        read = entries(item, keywords=keywords) if isinstance(item, Call) else item.differentiable()
         if not recorded.isdisjoint(read):
             # Of integers, too, a region is an operation of which a gradient can be asked.
             recorded.update(
@@ -142,11 +145,13 @@ def _back(items: Sequence[Step | Call], of: frozenset[Tensor], ends: set[Tensor]
             if not found.tensors.isdisjoint(item.makes):
                 found.tensors |= recorded.intersection(item.differentiable())
                 found.steps.add(item)
-        elif not found.tensors.isdisjoint(item.results) and not recorded.isdisjoint(entries(item)):
-            found.tensors |= recorded & entries(item)
+            continue
+        read = entries(item, keywords=keywords)
+        if not found.tensors.isdisjoint(item.results) and not recorded.isdisjoint(read):
+            found.tensors |= recorded & read
             if not item.region.mapped:
                 found.calls.add(item)
-                inner = _back(item.items, entries(item), set(item.results))
+                inner = _back(item.items, read, set(item.results), keywords)
                 found.steps |= inner.steps
                 found.calls |= inner.calls
     return found
@@ -206,6 +211,11 @@ class Reach:
     @cached_property
     def opaque(self) -> Reached:
         return Reached.of(self.opaque_passes)
+
+    @cached_property
+    def with_keywords(self) -> Reached:
+        """What is reached through regions if arguments by keyword are among those of the operation."""
+        return Reached.of(through_regions(self._flow, keywords=True))
 
 
 @lru_cache(maxsize=4)
