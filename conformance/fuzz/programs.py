@@ -204,6 +204,8 @@ class _Program:
         unlike = [o.unlike for o in used if o.unlike]
         if errors:
             told["error"] = {"type": errors[0]}
+            for flag in flags:  # there is one error, and nothing raises before it
+                self.declared.sections["inputs"][flag]["value"] = False
         elif flags:
             told["error"] = {
                 "type": next(iter(flags.values())),

@@ -4,6 +4,7 @@ time: those of the plain run, where no region is recomputed, and those of the re
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -174,7 +175,8 @@ class _Way:
 
         A normalisation keeps two numbers per mean, at the dtype of its result or four bytes each;
         `rrelu` its slopes, and `slope_of_sin` the cotangent inside it, as large as the result;
-        `loop_sin` the results of all iterations but one.
+        `loop_sin` the results of all iterations but one; `solve` the factors of its matrix, and where
+        its rows went.
         """
         op, out = step.statement.op, self.dataflow.tensors[step.results[0]]
         if not out.size:
@@ -185,6 +187,9 @@ class _Way:
             return 2 * means * (4 if self.wide else out.nbytes // max(1, out.size))
         if op in ("rrelu", "slope_of_sin"):
             return out.nbytes
+        if op == "solve":
+            a = self.dataflow.tensors[step.arguments["a"][0]]
+            return a.nbytes + math.isqrt(a.size) * (8 if self.wide else 4)
         if op == "loop_sin":
             times = step.statement.options["times"]
             assert isinstance(times, int)
