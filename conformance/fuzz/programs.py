@@ -95,7 +95,8 @@ def _can_raise(case: Case) -> bool:
     flow = Flow(case)
     regions = [call.region for call in flow.calls]
     return any(OPERATIONS[step.statement.op].raises for step in steps(flow.items)) or any(
-        r.option or r.block == "invalid" or r.signature == "undeclared" for r in regions
+        r.option or r.block == "invalid" or (r.signature == "undeclared" and r.kwargs)
+        for r in regions
     )
 
 

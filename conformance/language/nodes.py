@@ -37,6 +37,8 @@ from conformance.model.case import Node as CaseNode
 
 #: Derivatives are numbers modulo this prime.
 _PRIME = 2**61 - 1
+#: Operations that save arguments for less than their values: what the dtype of the gradient is, say.
+_SAVING = frozenset({"to_complex"})
 #: Derivatives that are the same numbers everywhere, by operation.
 _CONSTANT = {"add": (1, 1), "subtract": (1, -1), "negative": (-1,), "add_in_place": (1, 1)}
 
@@ -466,7 +468,7 @@ def _given(
 
 
 def _saves(statement: Statement, names: _Names) -> bool:
-    """Whether the gradients of a statement need a tensor."""
+    """Whether a statement saves a tensor for its gradients."""
     operation = OPERATIONS[statement.op]
     given = {
         name.removesuffix("..."): _tensors(argument, names)
@@ -474,7 +476,8 @@ def _saves(statement: Statement, names: _Names) -> bool:
     }
     asking = [name for name in operation.needs if any(t.asks for t in given[name])]
     words = {word for name in asking for word in operation.needs[name][0]}
-    return any(word in ("out", "mask") or given[word] for word in words)
+    saving = statement.op in _SAVING and bool(asking)
+    return saving or any(word in ("out", "mask") or given[word] for word in words)
 
 
 def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:

@@ -94,12 +94,13 @@ def around(item: Step | Call) -> Iterator[Call]:
         call = call.around
 
 
-def read(call: Call) -> Iterator[Tensor]:
-    """The tensors that a call reads, and those that it passes to calls in it."""
+def read(call: Call, *, keywords: bool = False) -> Iterator[Tensor]:
+    """The tensors that a call reads, and those that it passes to calls in it by position, or with
+    `keywords` in any way."""
     for item in call.items:
         if isinstance(item, Call):
-            yield from item.given
-            yield from read(item)
+            yield from _taken(item, keywords)
+            yield from read(item, keywords=keywords)
         else:
             yield from (t for tensors in item.reads.values() for t in tensors if not _is(item, t))
 
@@ -109,14 +110,18 @@ def _is(step: Step, tensor: Tensor) -> bool:
     return step.statement.op == "astype" and step.statement.options["dtype"] == tensor.dtype
 
 
+def _taken(call: Call, keywords: bool) -> tuple[Tensor, ...]:
+    return call.given if keywords else call.given[: len(leaves(call.region.takes))]
+
+
 def entries(call: Call, *, keywords: bool = False) -> frozenset[Tensor]:
     """What goes into a region as one operation: its positional arguments, with `keywords` those by
     keyword, too, and the parameters that it reads by closure. To the regions inside another one, its
     arguments are no parameters any more."""
-    taken = call.given if keywords else call.given[: len(leaves(call.region.takes))]
     given = themselves(tensor for c in around(call) for tensor in c.given)
-    captured = {t for t in read(call) if t.of == "parameter" and t.asks and t.itself not in given}
-    return frozenset(tensor for tensor in (*taken, *captured) if tensor.floating)
+    reads = read(call, keywords=keywords)
+    captured = {t for t in reads if t.of == "parameter" and t.asks and t.itself not in given}
+    return frozenset(tensor for tensor in (*_taken(call, keywords), *captured) if tensor.floating)
 
 
 def through_regions(flow: Flow, *, keywords: bool = False) -> tuple[Reached, ...]:
