@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
-from conformance.language.operations import COSTLY, RANDOM, VIEWS
+from conformance.language.operations import COSTLY, OPERATIONS, RANDOM, VIEWS
 from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
 from conformance.oracle.dataflow import Assumption, Call, Dataflow, Step, assumptions
@@ -26,6 +26,8 @@ _SINES = frozenset(
 _FACTORS = _SINES | {"loop_sin", "tanh", "sigmoid", "softmax", "sqrt", "square"}
 #: Operations whose gradient is a product with a number where one of their arguments is a number.
 _SCALING = frozenset({"multiply", "divide"})
+#: Operations that give a part of a complex tensor, which may be a view of all of it.
+_PARTS = frozenset(o.name for o in OPERATIONS.values() if o.parts)
 #: Operations whose mask holds the place of a maximum for each element of the result.
 _INDICES = frozenset({"max", "max_pool2d"})
 
@@ -48,7 +50,7 @@ def expected_memory(
         held = _held(assumed, ends)
         units = minimal_units(assumed)
         # Without a reshaped tensor, or without a mask, ways to lay them out differ in nothing.
-        views = any(step.statement.op in VIEWS for step in dataflow.steps)
+        views = any(step.statement.op in VIEWS | _PARTS for step in dataflow.steps)
         masks = any("mask" in assumed.residuals(step) for step in dataflow.steps)
         for view, wide in itertools.product((True, False)[not views :], (False, True)[: 1 + masks]):
             way = _Way(assumed, alive, held, view, wide)
@@ -142,10 +144,11 @@ class _Way:
         tensors = self.dataflow.tensors
         while self.views:
             step = tensors[number].producer
-            if step is None or step.statement.op not in VIEWS:
+            if step is None or step.statement.op not in VIEWS | _PARTS:
                 break
             source = step.arguments["x"][0]
-            if tensors[source].dtype != tensors[number].dtype:
+            same = tensors[source].dtype == tensors[number].dtype
+            if not same and step.statement.op not in _PARTS:
                 break
             number = source
         return number
