@@ -136,12 +136,13 @@ class CaseBuilder(Source):
             totals=dict(gradients.totals),
             **{word: getattr(model, word) for word in copied},
         )
-        flow = Flow(made)
-        silent = [r for r in made.regions() if r.name not in flow.of_region and _raises(r)]
-        if error is not None and silent:
-            message = f"region {silent[0].name!r} would raise an error, and is never called"
-            raise self.error(message, "error")
-        if made.procedure.between == "update" and updated(flow):
+        if error is not None:
+            called = Flow(made).of_region
+            silent = [r for r in made.regions() if r.name not in called and _raises(r)]
+            if silent:
+                message = f"region {silent[0].name!r} would raise an error, and is never called"
+                raise self.error(message, "error")
+        if made.procedure.between == "update" and updated(Flow(made)):
             message = "an output shares memory with a parameter, which is updated before it is read"
             raise self.error(message, "procedure", "backward", "between")
         return made

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +21,13 @@ from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Vocabulary, loaded, written
 from conformance.language.features import CAPABILITIES
 from conformance.model.result import Result
-from conformance.model.verdict import Level, Status
+from conformance.model.verdict import Level
 from conformance.paths import find_paths
 from conformance.run.runner import Runner
-from tests.faulty.faults import SOUND, Fault, Pools, faults_of, faulty_adapter
+from tests.faulty.faults import CATCHES, SOUND, Fault, Pools, faults_of, faulty_adapter
 
 #: How many programs there are for each fault, and how many are written together.
 PROGRAMS, _TOGETHER = 500, 20
-_CATCHES = (Status.FAIL, Status.WARN, Status.CRASHED, Status.TIMEOUT)
 SEED = 0
 
 
@@ -60,16 +60,11 @@ class Search:
         return first_on
 
     def _generated(self, number: int) -> Generated:
-        return next(self._attempts(number))
-
-    def _attempts(self, number: int) -> Iterator[Generated]:
-        attempt = 0
-        while True:
-            try:
-                allowed = self.vocabulary.allowed
-                yield loaded(written(self.vocabulary, SEED, number, attempt), allowed)
-            except CaseError:
-                attempt += 1
+        for attempt in count():
+            with suppress(CaseError):
+                raw = written(self.vocabulary, SEED, number, attempt)
+                return loaded(raw, self.vocabulary.allowed)
+        raise AssertionError("attempts do not end")
 
 
 class _Judge:
@@ -90,7 +85,7 @@ class _Judge:
         with np.errstate(all="ignore"):
             result: Result = self.runner.run(program.case, self.variant)
         verdicts = (v for v in result.verdicts if v.level is Level.MUST)
-        return frozenset(v.check for v in verdicts if v.status in _CATCHES)
+        return frozenset(v.check for v in verdicts if v.status in CATCHES)
 
 
 def main() -> None:

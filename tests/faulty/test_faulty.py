@@ -18,6 +18,7 @@ from conformance.model.result import Result
 from conformance.model.verdict import Level, Status
 from tests.faulty.faults import (
     CASES,
+    CATCHES,
     SOUND,
     Fault,
     Pools,
@@ -27,8 +28,6 @@ from tests.faulty.faults import (
 )
 from tests.faulty.faults import run as run_on
 
-#: How a check catches: what a MUST that does not hold can end as. Parts of it may be a SHOULD.
-CATCHES = (Status.FAIL, Status.WARN, Status.CRASHED, Status.TIMEOUT)
 #: Cases in which nothing is to be recomputed, so that doing nothing is right. Each with its reason.
 NOTHING_TO_RECOMPUTE = {
     "captures/all-frozen": "no gradient needs anything of the region",

@@ -87,8 +87,8 @@ def _judge(evidence: Evidence) -> Verdict:
 
 
 def _anew(case: Case) -> set[str]:
-    """The regions that draw anew when they are rerun: those that need not preserve the random state, and
-    those inside of them."""
+    """The regions that draw new random numbers when they are rerun: those that need not preserve the
+    random state, and those inside of them."""
     regions = {region.name: region for region in case.regions()}
     found: set[str] = set()
     left = [name for name, region in regions.items() if not region.preserve_rng]
