@@ -97,7 +97,7 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("unsteady", [("sin(h)", "unsteady_sin(h, then='values')")], {"unsteady"}, set()),
     ("another-thread", [(OF, OF + "    procedure: {backward: {between: thread}}\n")], {"another-thread"}, set()),
     ("update-between", [(OF, OF + "    procedure: {backward: {between: update}}\n")], {"update-between"}, set()),
-    ("switch-between", [(OF, OF + "    procedure: {backward: {between: switch}}\n")], {"switch-between"}, set()),
+    ("switch-between", [("sin(h)", "switched_sin(h)"), (OF, OF + "    procedure: {backward: {between: switch}}\n")], {"switch-between"}, set()),
     ("backward-autocast", [(OF, OF + "    procedure: {backward: {between: autocast}}\n")], {"autocast", "autocast-bfloat16", "backward-autocast"}, set()),
     ("backward-no-gradients", [(OF, OF + "    procedure: {backward: {between: no-gradients}}\n")], {"backward-no-gradients"}, set()),
     ("autocast-inside", [("takes: x", "takes: x\n        autocast: bfloat16")], {"autocast", "autocast-bfloat16", "autocast-inside"}, set()),
