@@ -451,3 +451,17 @@ def test_a_region_reads_what_it_captures_where_it_stands() -> None:
     outer = "{recompute: o, takes: w, gives: u, body: [{call: r, takes: [w], gives: u}]}"
     with pytest.raises(CaseError, match="region 'r' captures 'w', which is another value here"):
         case(inner, outer, "z = sin(u)")
+
+
+def test_a_hook_is_called_for_an_argument_without_a_gradient() -> None:
+    """PyTorch calls the hook of an argument of a node, with `None`."""
+    text = HEAD + f"      - {region('r', '[x, w]', 't = sin(x)')}\n      - z = multiply(t, t)\n"
+    (one,) = load_text(f"{text}    gradients: {{hooks: [w]}}\n", "f.yaml")
+    assert "node-repeats-hook" in features_of(one).case
+    (other,) = load_text(f"{text}    gradients: {{hooks: [v]}}\n", "f.yaml")
+    assert "node-repeats-hook" not in features_of(other).case
+
+
+def test_a_cast_that_changes_nothing_is_in_its_region() -> None:
+    body = "{define: r, takes: [t], gives: u, body: \"u = astype(t, dtype='float32')\"}"
+    assert "node-runs-otherwise" not in features_of(case(body, "z = r(x)")).case

@@ -70,6 +70,37 @@ def test_programs_have_the_features_that_they_may_have_and_no_others():
         assert required_by(program.case) <= few.allowed
 
 
+def small(program: list[str], **words: object) -> dict[str, object]:
+    told = {"title": "Generated program", "source": "generated programs", "why": "A reason."}
+    inputs = {"x": {"shape": [3, 4], "normal": 0.5}, "on": {"value": False}}
+    parameters = {"w": {"shape": [3, 4], "normal": 0.5}}
+    return told | {"inputs": inputs, "parameters": parameters, "program": program, **words}
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (
+            small(
+                [{"recompute": "r(x)", "body": "y = raise_if(x, on)"}], error={"type": "ValueError"}
+            ),
+            "nothing in it raises",
+        ),
+        (
+            small(
+                [{"recompute": "r(x)", "body": "t = slope_of_sin(x)"}, "y = multiply(t, w)"],
+                procedure="functional",
+                gradients={"wrt": ["w"]},
+            ),
+            "requires none",
+        ),
+    ],
+)
+def test_what_is_no_program_is_left_out(raw, reason):
+    with pytest.raises(CaseError, match=reason):
+        loaded({"outputs": "y", **raw}, ALL.allowed)
+
+
 def fuzz(tmp_path: Path, *words: str):
     folder = tmp_path / "cases"
     folder.mkdir(exist_ok=True)

@@ -47,6 +47,26 @@ OVERWRITES = {"recompute": "r(x)", "body": "g = add_in_place(h, x); y = sin(g)"}
 ZEROS = {"recompute": "r(x, w)", "gives": ["y", "u"], "body": "y = sin(x); u = cos(w)"}
 STOPS = {"recompute": "r(x)", "body": "y = stop_gradient(x)"}
 STOPS_FIRST = {"recompute": "r(x)", "gives": ["u", "y"], "body": "y = sin(x); u = stop_gradient(x)"}
+VIEWED = {"recompute": "r", "body": "y = permute_dims(x, axes=[1, 0])"}
+FREE = {
+    "recompute": "r(x)",
+    "body": [
+        {"recompute": "i(x)", "body": "u = numpy_uniform(shape=[2, 3]); m = multiply(x, u)"},
+        "y = sin(m)",
+    ],
+}
+SAVES_SHAPE = {
+    "recompute": "r(x)",
+    "body": ["h = sin(w)", {"recompute": "i(x)", "body": "a = sin(h); y = to_complex(x, x)"}],
+}
+CASTS = {
+    "recompute": "r(x)",
+    "body": [
+        "a = matmul(w, x)",
+        {"recompute": "i(x)", "body": "y = matmul(x, w)", "autocast": "float16"},
+    ],
+    "autocast": "bfloat16",
+}
 FREES = {"recompute": "r(a)", "body": "y = multiply(a, h)"}
 
 
@@ -90,6 +110,7 @@ TABLE = [
     ("node-draws-again", [drawn("numpy_uniform"), "z = sin(y)"],
      [{**drawn("numpy_uniform"), "preserve_rng": False}, "z = sin(y)"]),
     ("other-draw-again", [drawn("numpy_uniform", last=True), "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("other-draw-again", [FREE, "z = sin(y)"], [{**FREE, "preserve_rng": False}, "z = sin(y)"]),
     ("other-draw-early", [drawn("numpy_uniform"), "z = sin(y)"],
      [drawn("numpy_uniform", last=True), "z = sin(y)"]),
     ("draw-after-kept-draw", [{**BOTH_DRAW, "save": ["u"]}, "z = sin(y)"], [BOTH_DRAW, "z = sin(y)"]),
@@ -102,6 +123,8 @@ TABLE = [
      [{**SIN, "body": "h = sin(x); y = add(h, w)"}, "z = sin(y)"]),
     ("overwritten-read", ["h = sin(x)", OVERWRITES, "z = sin(y)"], ["h = sin(x)", SIN, "z = sin(y)"]),
     ("saved-changed", [{**SIN, "body": CHANGED}, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("saved-changed-decides", [{**SIN, "body": CHANGED.replace("cos", "abs")}, "z = sin(y)"],
+     [{**SIN, "body": CHANGED}, "z = sin(y)"]),
     ("saved-overwritten", [{**SIN, "body": CHANGED}, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("saved-read-twice", [{**SIN, "body": "y = custom_sin(x, reads=2)"}, "z = sin(y)"],
      [{**SIN, "body": "y = custom_sin(x)"}, "z = sin(y)"]),
@@ -128,6 +151,12 @@ TABLE = [
     ("node-detaches-captured", [GIVES_DETACHED, "z = sin(w)"], [GIVES_CAPTURED, "z = sin(y)"]),
     ("stopped-before-result", [STOPS_FIRST, "z = sin(y)"],
      [{**STOPS_FIRST, "gives": ["y", "u"]}, "z = sin(y)"]),
+    ("node-loses-gradient", [VIEWED, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("node-detaches-loss", [OF_ONE, "z = sin(y)"], [VIEWED, "z = sin(y)"]),
+    ("node-behind-output", [{**SIN, "body": "y = uniform(shape=[2, 3])"}, "z = add(y, w)"],
+     [SIN, "z = sin(y)"]),
+    ("cast-before", [CASTS, "z = sin(y)"], [{**CASTS, "autocast": "float16"}, "z = sin(y)"]),
+    ("given-by-reference", [SAVES_SHAPE, "z = real(y)"], [NESTED, "z = sin(y)"]),
     ("node-frees-graph", ["h = sin(x)", "a = exp(h)", FREES, "z = sin(y)"], [SIN, "z = sin(y)"]),
 ]  # fmt: skip
 

@@ -23,8 +23,8 @@ from conformance.language.features import required_by
 from conformance.language.flow import Flow
 from conformance.language.load import load_text
 from conformance.language.operations import OPERATIONS, Operation
-from conformance.language.reach import steps
-from conformance.model.case import Case
+from conformance.language.reach import active, steps, wanted
+from conformance.model.case import Case, Value
 from conformance.oracle import tape
 from conformance.oracle.interpreter import check_shapes
 
@@ -85,18 +85,33 @@ def loaded(raw: Raw, allowed: frozenset[str]) -> Generated:
         raise CaseError(f"it needs {', '.join(sorted(missing))}")
     if case.error is not None and not _can_raise(case):
         raise CaseError("nothing in it raises the error")
+    if _takes_inside(case):
+        raise CaseError("it takes a gradient with respect to what requires none in a transform")
     if not is_stable(case):
         raise CaseError("its numbers depend on how they are rounded")
     return Generated(name, raw, case)
 
 
 def _can_raise(case: Case) -> bool:
-    """Whether something raises an error: a call of a region, or a statement that runs."""
+    """Whether something raises an error: a call of a region, or a statement whose flag is true."""
     flow = Flow(case)
-    regions = [call.region for call in flow.calls]
-    return any(OPERATIONS[step.statement.op].raises for step in steps(flow.items)) or any(
+    flags = {
+        value.name for value in case.inputs if isinstance(value, Value) and value.value is True
+    }
+    raising = [s.statement for s in steps(flow.items) if OPERATIONS[s.statement.op].raises]
+    return any(not flags.isdisjoint(statement.names()) for statement in raising) or any(
         r.option or r.block == "invalid" or (r.signature == "undeclared" and r.kwargs)
-        for r in regions
+        for r in (call.region for call in flow.calls)
+    )
+
+
+def _takes_inside(case: Case) -> bool:
+    """Whether a statement takes a gradient with respect to what is a constant in a transform."""
+    flow = Flow(case)
+    of = active(flow, wanted(flow))
+    taking = [s for s in steps(flow.items) if OPERATIONS[s.statement.op].takes_gradient]
+    return case.procedure.kind == "functional" and any(
+        of.isdisjoint(step.differentiable()) for step in taking
     )
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
-from itertools import combinations
+from itertools import combinations, product
 
-from conformance.language.flow import Call, Flow, Step, Tensor
-from conformance.language.operations import GLOBAL, OPERATIONS, OTHERS
-from conformance.language.reach import STEPWISE, losses, reach, steps
+from conformance.language.flow import Call, Flow, Step, Tensor, redrawing
+from conformance.language.operations import GLOBAL, OPERATIONS, OTHERS, SAVED
+from conformance.language.reach import STEPWISE, around, losses, reach, steps
 from conformance.model.case import Ref, leaves
 
 
@@ -31,6 +31,12 @@ def needed(step: Step, asking: Collection[Tensor] | None = None) -> frozenset[st
         if any(t.asks if asking is None else t in asking for t in given):
             words |= needs[name][0] if name in needs else frozenset()
     return frozenset(w for w in words if w in ("out", "mask") or step.reads[w])
+
+
+def saved(step: Step) -> frozenset[str]:
+    """Words for what a statement saves: what its gradients need, or need the shape or the dtype of."""
+    extra = SAVED.get(step.statement.op, frozenset())
+    return needed(step).union(extra) if any(t.asks for t in step.differentiable()) else frozenset()
 
 
 def top(call: Call) -> tuple[Tensor, ...]:
@@ -91,6 +97,12 @@ class Backward:
             ends |= more
 
     @cached_property
+    def parameters(self) -> frozenset[Tensor]:
+        """The parameters that have elements."""
+        every = self.flow.case.parameters
+        return frozenset(self.flow.given[p.name] for p in every if 0 not in p.shape)
+
+    @cached_property
     def saving(self) -> frozenset[Call]:
         """The calls of regions that save something until backward."""
         return self._calls(self.held)
@@ -103,7 +115,7 @@ class Backward:
     def _calls(self, of: frozenset[Step]) -> frozenset[Call]:
         """The calls in which some of these statements save something. A region saves the arguments
         of one inside it that does."""
-        found = {step.call for step in of if step.call is not None and needed(step)}
+        found = {step.call for step in of if step.call is not None and saved(step)}
         for call in reversed(self.flow.calls):
             if call in found and call.around is not None and top(call):
                 found.add(call.around)
@@ -119,15 +131,20 @@ class Backward:
         for word in needed(step) if step in self.steps else ():
             yield from step.makes if word == "out" else step.reads.get(word, ())
 
+    def unpacked(self, step: Step) -> Iterator[Tensor]:
+        """The tensors that a statement has saved, if backward comes to it."""
+        for word in saved(step) if step in self.steps else ():
+            yield from step.makes if word == "out" else step.reads.get(word, ())
+
     def last(self, call: Call) -> Step | Call | None:
         """What is the last in a call to save something: a statement, or a region its arguments."""
-        saving = (i for i in call.items if (needed(i) if isinstance(i, Step) else top(i)))
+        saving = (i for i in call.items if (saved(i) if isinstance(i, Step) else top(i)))
         return max(saving, key=lambda item: item.moment, default=None)
 
     def _stop(self, call: Call) -> int:
         """The moment before which all that a call has saved is computed again."""
         last = self.last(call)
-        if isinstance(last, Step) and not needed(last).isdisjoint(("out", "mask")):
+        if isinstance(last, Step) and not saved(last).isdisjoint(("out", "mask")):
             return last.moment + 1
         return last.moment if last else 0
 
@@ -165,11 +182,12 @@ class Backward:
         """Whether a draw of one of these operations in a call runs again; with `early`, where a rerun
         ends at the last value that was saved."""
         stop = self._stop(call) if early else call.end + 1
+        free = redrawing(self.flow.case)
         return call in self.again and any(
             step.statement.op in operations
             and step.moment < stop
             and not kept(step)
-            and bool(step.call and step.call.region.preserve_rng)
+            and not (step.call and step.call.region.name in free)
             for step in self.inside(call)
         )
 
@@ -204,11 +222,11 @@ def _shifted(of: Backward, call: Call) -> bool:
     )
 
 
-def _saved_changed(of: Backward, call: Call) -> bool:
+def _saved_changed(of: Backward, call: Call, *, stepwise: bool) -> bool:
     return any(
         step.moment < moment <= call.end
         for step in of.inside(call)
-        if step in of.reach.needed.steps
+        if step in of.reach.needed.steps and (step.statement.op in STEPWISE) == stepwise
         for tensor in of.read(step)
         for moment in tensor.changed
     )
@@ -220,7 +238,7 @@ def _overwritten(of: Backward, step: Step) -> bool:
     return any(
         any(moment > step.moment for moment in tensor.changed)
         or (updated and tensor.of == "parameter")
-        for tensor in of.read(step)
+        for tensor in of.unpacked(step)
     )
 
 
@@ -251,6 +269,27 @@ def _read_of(
 def _reads_switched(of: Backward, call: Call) -> bool:
     switched = (step for step in of.inside(call) if step.statement.op == "switched_sin")
     return of.reads(call, lambda _: False, [tensor for step in switched for tensor in step.makes])
+
+
+def _autocast(flow: Flow, step: Step) -> tuple[Call | None, str]:
+    """The outermost call that enters autocast around a statement, `None` for the program itself, and the
+    dtype that the innermost one casts to; empty for none."""
+    entering = [call for call in around(step) if call.region.autocast]
+    dtype = entering[0].region.autocast if entering else flow.case.autocast
+    return (None if flow.case.autocast or not entering else entering[-1]), dtype
+
+
+def _cast_before(of: Backward, call: Call) -> bool:
+    """Whether a call comes to a cast that one to another dtype before it, under the same autocast, is
+    found for."""
+    casts = [step for step in of.every if OPERATIONS[step.statement.op].lowered]
+    within, found = set(of.inside(call)), False
+    for before, after in product(casts, within.intersection(casts)):
+        (one, dtype), (other, own) = _autocast(of.flow, before), _autocast(of.flow, after)
+        read = {t for t in before.differentiable() if t.asks and t.of in ("input", "parameter")}
+        if before.moment < call.moment and one is other and "" != dtype != own != "":
+            found = found or not read.isdisjoint(after.differentiable())
+    return found
 
 
 def _saves_twice(step: Step) -> bool:
@@ -313,8 +352,9 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         _reads_switched,
     ),
     "captured-parameter-read": (
-        "backward reads, in a region, what comes from a parameter that it reads by closure",
-        lambda b, c: _read_of(b, c, c.captured, lambda tensor: tensor.of == "parameter"),
+        "backward reads, in a region, what comes from a parameter that it reads by closure, takes by "
+        "name or in a container",
+        lambda b, c: _read_of(b, c, by_reference(c), b.parameters.__contains__),
     ),
     "overwritten-read": (
         "backward reads, in a region, what comes from a tensor that it reads by closure, takes by "
@@ -325,7 +365,7 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     ),
     "given-parameter-read": (
         "backward reads, in a region, what comes from a parameter that is an argument of the region",
-        lambda b, c: _read_of(b, c, c.given, lambda tensor: tensor.of == "parameter"),
+        lambda b, c: _read_of(b, c, c.given, b.parameters.__contains__),
     ),
     "given-overwritten-read": (
         "backward reads, in a region, what comes from an argument of the region that is written over "
@@ -336,7 +376,11 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     ),
     "saved-changed": (
         "a region changes a tensor in place that one of its statements has saved for backward",
-        _saved_changed,
+        lambda b, c: _saved_changed(b, c, stepwise=False),
+    ),
+    "saved-changed-decides": (
+        "the same, and backward only reads which of its elements are largest or positive",
+        lambda b, c: _saved_changed(b, c, stepwise=True),
     ),
     "saved-read-twice": (
         "a function with its own gradient in a region reads twice what it has saved",
@@ -350,6 +394,11 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
             and c in b.saving
             and any(outermost(c).moment < tensor.moment for tensor in by_reference(c))
         ),
+    ),
+    "cast-before": (
+        "a region reads a tensor in low precision that autocast to another dtype, around the one in the "
+        "region, has cast before",
+        _cast_before,
     ),
     "mapped-argument-read": (
         "a region that is mapped runs again, and comes to a statement that reads its arguments",

@@ -245,6 +245,22 @@ def returned(case: Case) -> Iterator[Tree]:
     yield from (node.gives for node in calls if node.returned in kept)
 
 
+def redrawing(case: Case) -> frozenset[str]:
+    """The regions that draw new random numbers when they run again: those that need not preserve the
+    random state, and those inside of them."""
+    regions = {region.name: region for region in case.regions()}
+    found: set[str] = set()
+    left = [name for name, region in regions.items() if not region.preserve_rng]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            for node in walk(regions[name].body):
+                if isinstance(node, Again | Region):
+                    left.append(node.region if isinstance(node, Again) else node.name)
+    return frozenset(found)
+
+
 def themselves(tensors: Iterable[Tensor]) -> set[Tensor]:
     """The tensors, each once where several are one."""
     return {tensor.itself for tensor in tensors}

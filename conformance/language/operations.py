@@ -339,6 +339,11 @@ OTHERS = RANDOM - GLOBAL
 COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 #: Operations whose result may be the same memory as their argument.
 VIEWS = frozenset({"reshape", "permute_dims", "split", "stop_gradient", "raise_if", "astype"})
+#: Arguments that a tape saves of an operation for less than their values: for the shape or the dtype.
+SAVED: Mapping[str, frozenset[str]] = {
+    "avg_pool2d": frozenset({"x"}),
+    "to_complex": frozenset({"a", "b"}),
+}
 #: Operations with a side effect: they append to a global list when they run.
 NOTED: frozenset[str] = frozenset({"noted_sin"})
 #: Operations that inspect the recomputed callable; in the plain program they give true.

@@ -24,8 +24,9 @@ from msgspec.structs import replace
 from conformance.judge.arrays import differs, quantities
 from conformance.judge.checks.evidence import Check, Evidence, forward_samples, place_name
 from conformance.judge.limits import ROUNDING
+from conformance.language.flow import redrawing
 from conformance.language.operations import RANDOM
-from conformance.model.case import Again, Case, Region, walk
+from conformance.model.case import Case
 from conformance.model.facts import Sampling
 from conformance.model.observation import RandomSample, Run
 from conformance.model.verdict import Status, Verdict
@@ -46,11 +47,11 @@ def _judge(evidence: Evidence) -> Verdict:
     by_sums = _by_sums(evidence) if evidence.case.totals else None
     if by_sums is not None:
         return by_sums
-    anew = _anew(evidence.case)
+    free = redrawing(evidence.case)
     preserved = {
         (region, s.label)
         for region, s in evidence.case.statements()
-        if region and region not in anew and s.op in RANDOM
+        if region and region not in free and s.op in RANDOM
     }
     samples = evidence.recomputed.samples
     if samples is None:
@@ -84,22 +85,6 @@ def _judge(evidence: Evidence) -> Verdict:
     if not preserved:
         return verdict(Status.REPORT, f"{rerun_drew}, though it need not")
     return verdict(Status.PASS, rerun_drew)
-
-
-def _anew(case: Case) -> set[str]:
-    """The regions that draw new random numbers when they are rerun: those that need not preserve the
-    random state, and those inside of them."""
-    regions = {region.name: region for region in case.regions()}
-    found: set[str] = set()
-    left = [name for name, region in regions.items() if not region.preserve_rng]
-    while left:
-        name = left.pop()
-        if name not in found:
-            found.add(name)
-            for node in walk(regions[name].body):
-                if isinstance(node, Again | Region):
-                    left.append(node.region if isinstance(node, Again) else node.name)
-    return found
 
 
 def _after_error(evidence: Evidence) -> Verdict:

@@ -1,0 +1,503 @@
+"""Gradients of a program whose regions are each one node of the graph, as the text of a case shows.
+
+So are regions in frameworks that make recompute of a function with a gradient of its own: forward runs
+without a graph, and backward runs the region again, with a graph, and goes back through that by a
+backward pass of its own. Such a node is between the tensors that are arguments by themselves and
+those that are results by themselves, at the top level. Tensors in containers, and what the region
+reads by closure, are no part of it: the pass inside goes on into the graph that they come from.
+
+`Run` goes through the graph with such regions or with regions called directly, with numbers in
+place of derivatives. Where the numbers of the two differ, gradients do.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from conformance.language.flow import redrawing
+from conformance.language.operations import BOOLS, OPERATIONS, OTHERS, SAVED
+from conformance.model.case import (
+    Again,
+    Array,
+    Case,
+    Literal,
+    Loss,
+    Ref,
+    Region,
+    Statement,
+    Tree,
+    flat,
+    leaves,
+)
+from conformance.model.case import Node as CaseNode
+
+#: Derivatives are numbers modulo this prime.
+_PRIME = 2**61 - 1
+#: Derivatives that are the same numbers everywhere, by operation.
+_CONSTANT = {
+    "add": (1, 1),
+    "subtract": (1, -1),
+    "negative": (-1,),
+    "add_in_place": (1, 1),
+    "astype": (1,),
+    "raise_if": (1,),
+}
+
+
+class NodeError(Exception):
+    """What a backward pass raises, in a word: `detached`, `freed`, `no-result`, `refused`; or `endless`
+    where it does not come to its end."""
+
+
+@dataclass(eq=False)
+class _Tensor:
+    """A tensor while a program runs. `made` is the node that made it and the number of the result;
+    tensors of one `value` are computed in the same way."""
+
+    asks: bool = False
+    floating: bool = True
+    value: int = 0
+    #: Where it is known.
+    dtype: str = ""
+    #: Whether it shares the memory of another one.
+    view: bool = False
+    made: tuple[_Node, int] | None = None
+    gradient: int | None = None
+    #: Passes that have added to its gradient.
+    passes: int = 0
+
+
+_Names = dict[str, object]
+
+
+@dataclass(eq=False)
+class _Node:
+    """A node of the graph: a statement, or a call of a region with the names that it can read. `read`
+    is, for each argument, the value of what the derivative with respect to it reads."""
+
+    number: int
+    moment: int
+    arguments: tuple[_Tensor, ...]
+    read: tuple[int, ...]
+    before: tuple[tuple[_Node, int] | None, ...]
+    results: int
+    saves: bool
+    #: The calls around it, by their moments.
+    chain: tuple[int, ...]
+    operation: str = ""
+    call: tuple[Region, Region | Again, _Names] | None = None
+    freed: bool = False
+
+    def derivative(self, result: int, argument: int) -> int:
+        """The derivative of a result with respect to an argument."""
+        if self.operation in _CONSTANT:
+            return _CONSTANT[self.operation][argument]
+        return _mixed(self.read[argument], result, argument) * 0x9E3779B97F4A7C15 % _PRIME + 1
+
+
+@dataclass
+class Run:
+    """A forward pass, and the backward passes over its graph.
+
+    `opaque`: regions are nodes; else they are called directly. `entered` counts how often each call of a
+    region, by its moment, has run in backward. `flags` has, by the moments of statements, what tensors
+    have answered to `asks_gradient`; `otherwise` says that they answered otherwise in a rerun, `draws`
+    that a rerun draws from another generator than the framework's global one.
+    """
+
+    case: Case
+    opaque: bool
+    names: _Names = field(default_factory=dict)
+    entered: Counter[int] = field(default_factory=Counter)
+    #: Whether a region detaches what it captures and returns, since no argument requires a gradient.
+    detaches: bool = False
+    #: By the moment of a call, the name of its region, and the moments of the calls around it and
+    #: its own.
+    calls: dict[int, str] = field(default_factory=dict)
+    chains: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    flags: dict[int, list[bool]] = field(default_factory=dict)
+    otherwise: bool = False
+    draws: bool = False
+    _chain: list[int] = field(default_factory=list)
+    _moment: int = 0
+    _made: int = 0
+    _recording: bool = True
+    _back: bool = False
+    _only: set[int] = field(default_factory=set)
+    #: The regions that run again now, one inside of the other.
+    _running: set[_Node] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._regions = {region.name: region for region in self.case.regions()}
+        self._redrawing = redrawing(self.case)
+        for value in (*self.case.inputs, *self.case.parameters, *self.case.state):
+            if isinstance(value, Array):
+                floating = value.dtype.startswith(("float", "bfloat", "complex"))
+                name = zlib.crc32(value.name.encode())
+                self.names[value.name] = _Tensor(value.gradient, floating, name, value.dtype)
+            else:
+                self.names[value.name] = None
+        self.given = dict(self.names)
+        #: The tensors whose gradients the program could ask for.
+        tensors = {n: t for n, t in self.names.items() if isinstance(t, _Tensor)}
+        self.asking = {name: tensor for name, tensor in tensors.items() if tensor.asks}
+        self._run(self.case.program, self.names)
+
+    # -- forward --------------------------------------------------------------------------------------
+
+    def _run(self, nodes: Iterable[CaseNode], names: _Names) -> None:
+        for node in flat(nodes):
+            self._moment += 1
+            if isinstance(node, Statement):
+                self._statement(node, names)
+            else:
+                region = node if isinstance(node, Region) else self._regions[node.region]
+                self._regions[region.name] = region
+                if isinstance(node, Again) or node.called:
+                    self._call(region, node, names)
+
+    def _statement(self, statement: Statement, names: _Names) -> None:
+        operation = OPERATIONS[statement.op]
+        if self._back and statement.op in OTHERS:
+            self.draws |= self.calls[self._chain[-1]] not in self._redrawing
+        named = {
+            name.removesuffix("..."): _tensors(argument, names)
+            for name, argument in zip(operation.tensors, statement.arguments, strict=True)
+        }
+        every = [tensor for tensors in named.values() for tensor in tensors]
+        flags = [names.get(name) for name in statement.names()]
+        alike = self._alike([flag for flag in flags if isinstance(flag, bool)])
+        value = alike if operation.random else _mixed(alike, *(t.value for t in every))
+        values = {name: [t.value for t in tensors] for name, tensors in named.items()}
+        values |= {"out": [value], "mask": [value]}
+        given = [t for name in operation.needs for t in named.get(name, ())]
+        reads = [
+            _mixed(alike, *(v for word in sorted(needs[0]) for v in values.get(word, ())))
+            for name, needs in operation.needs.items()
+            for _ in named.get(name, ())
+        ]
+        if _is_its_argument(statement, every):
+            same = every[0]
+            if same.asks and not self.opaque:  # a gradient passes through it, as through any other
+                same = _Tensor(True, same.floating, same.value, same.dtype, same.view)
+                self._record(self._node(every, [0], 1, False, statement.op), [same])
+            names.update(dict.fromkeys(statement.targets, same))
+            return
+        dtype = str(statement.options.get("dtype", every[0].dtype if every else ""))
+        floating = "float" in str(statement.options.get("dtype", "float")) and (
+            not every or any(t.floating for t in every)
+        )
+        asks = self._recording and floating and any(t.asks for t in given)
+        view = operation.view and statement.op not in ("astype", "raise_if")
+        # A view of what requires a gradient says that it requires one, too, where none is recorded.
+        strided = statement.op == "reshape" and any(t.view for t in every)
+        says = view and not (self._recording or strided) and any(t.asks for t in given)
+        made = [
+            _Tensor(asks or says, floating, _mixed(value, n), dtype, view)
+            for n, _ in enumerate(statement.targets)
+        ]
+        if asks:
+            saves = _saves(statement, names)
+            self._record(self._node(given, reads, len(made), saves, statement.op), made)
+        if statement.op == "add_in_place" and self._recording:
+            every[0].asks, every[0].made = made[0].asks, made[0].made
+        told: object = every[0].asks if statement.op == "asks_gradient" else None
+        boolean = statement.op in BOOLS
+        names.update(
+            (t, told if boolean else m) for t, m in zip(statement.targets, made, strict=True)
+        )
+
+    def _alike(self, flags: list[bool]) -> int:
+        """A number for what a statement does at this moment, with these flags."""
+        self.otherwise |= self._back and self.flags.get(self._moment) != flags
+        if not self._back:
+            self.flags[self._moment] = flags
+        return _mixed(self._moment, *flags)
+
+    def _node(
+        self,
+        given: Sequence[_Tensor],
+        reads: Sequence[int],
+        results: int,
+        saves: bool,
+        operation: str,
+    ) -> _Node:
+        self._made += 1
+        before = tuple(tensor.made for tensor in given)
+        chain = tuple(self._chain)
+        number, moment = self._made, self._moment
+        return _Node(
+            number, moment, tuple(given), tuple(reads), before, results, saves, chain, operation
+        )
+
+    def _record(self, node: _Node, made: Iterable[_Tensor]) -> None:
+        for place, tensor in enumerate(made):
+            tensor.made = (node, place)
+
+    def _call(self, region: Region, node: Region | Again, names: _Names) -> None:
+        self.entered[self._moment] += self._back
+        self.calls[self._moment] = region.name
+        inner = _given(region, node, names)
+        if not self.opaque:
+            self._body(region, inner)
+            self._give(node, _build(region.gives, inner), names)
+            return
+        given = [t for tree in node.takes if isinstance(tree, Ref) for t in _tensors(tree, names)]
+        entry = self._node(given, (), 0, bool(given), "")
+        recording, self._recording = self._recording, False
+        self._body(region, inner)
+        self._recording = recording
+        outcome = _build(region.gives, inner)
+        top = _top(outcome)
+        asks = recording and any(tensor.asks for tensor in given)
+        made = [self._result(tensor, given, asks and tensor.floating) for tensor in top]
+        if asks:
+            entry.results, entry.call = len(top), (region, node, dict(names))
+            self._record(entry, made)
+        results = dict(zip(map(id, top), made, strict=True))
+        self._give(node, _replaced(outcome, results), names)
+
+    def _give(self, node: Region | Again, outcome: object, names: _Names) -> None:
+        _bind(node.gives, outcome, names)
+        if node.returned:
+            names[node.returned] = outcome
+
+    def _result(self, tensor: _Tensor, given: Sequence[_Tensor], asks: bool) -> _Tensor:
+        """A tensor that a region returns, as the result of a node: the same one with another graph, also
+        if the region captures it, and a new one for an argument."""
+        if tensor in given:
+            return _Tensor(asks, tensor.floating, tensor.value, tensor.dtype, view=True)
+        if tensor.view and not asks:
+            return tensor
+        self.detaches |= tensor.asks and not asks
+        tensor.asks, tensor.made = asks, None
+        return tensor
+
+    def _body(self, region: Region, names: _Names) -> None:
+        self._chain.append(self._moment)
+        self.chains[self._moment] = tuple(self._chain)
+        self._run(region.body, names)
+        self._chain.pop()
+
+    def outputs(self) -> list[object]:
+        """What the program puts out: values of tensors, and answers to `asks_gradient`."""
+        return [value.value if isinstance(value, _Tensor) else value for value in self._found()]
+
+    def _found(self) -> list[object]:
+        return [p for name in leaves(self.case.outputs) for p in _parts(self.names.get(name))]
+
+    def behind(self) -> set[int]:
+        """The outermost calls, by their moments, that are in the graph of the outputs."""
+        waiting = [t.made for t in self._found() if isinstance(t, _Tensor)]
+        seen: set[_Node] = set()
+        while waiting:
+            node = (waiting.pop() or (None,))[0]
+            if node is not None and node not in seen:
+                seen.add(node)
+                waiting += node.before
+        return {node.chain[0] if node.chain else node.moment for node in seen}.intersection(
+            self.calls
+        )
+
+    # -- backward -------------------------------------------------------------------------------------
+
+    def backward(self, loss: Loss, only: Collection[str], retain: bool = False) -> None:
+        """A backward pass from a loss, to some tensors only where these are given. Raises
+        `NodeError`."""
+        tensor = self.names[loss.name]
+        assert isinstance(tensor, _Tensor)
+        if not tensor.asks:
+            raise NodeError("detached")
+        self._only = {id(self.given[name]) for name in only}
+        self._back = True
+        passed = self._pass([(tensor, 1)], retain)
+        self._back = False
+        if not self.opaque:
+            for moment, chain in self.chains.items():
+                self.entered[moment] += len(passed.intersection(chain))
+
+    def _pass(self, ends: Iterable[tuple[_Tensor, int]], retain: bool = False) -> set[int]:
+        """A backward pass through the nodes that the ends lead to, the latest first: the calls
+        that these are in."""
+        passed: set[int] = set()
+        flowing: dict[_Node, list[int | None]] = {}
+        leaves: dict[_Tensor, int | None] = {}
+
+        def give(tensor: _Tensor, made: tuple[_Node, int] | None, number: int | None) -> None:
+            if made is None:
+                if tensor.asks:
+                    leaves[tensor] = _sum(leaves.get(tensor), number)
+                return
+            node, place = made
+            if self._only and not self._leads(node):
+                return
+            numbers = flowing.setdefault(node, [None] * node.results)
+            numbers[place] = _sum(numbers[place], number)
+
+        for tensor, number in ends:
+            give(tensor, tensor.made, number)
+        while flowing:
+            node = max(flowing, key=lambda n: n.number)
+            given = flowing.pop(node)
+            passed.update(node.chain)
+            if node.freed and node.saves:
+                raise NodeError("freed")
+            if node.call is not None:
+                back = self._again(node, [number or 0 for number in given])
+            else:
+                back = [_through(node, given, place) for place in range(len(node.arguments))]
+            node.freed = node.freed or not retain
+            for tensor, made, part in zip(node.arguments, node.before, back, strict=True):
+                if tensor.asks or made is not None:
+                    give(tensor, made, part)
+        for leaf, total in leaves.items():
+            leaf.gradient = _sum(leaf.gradient, total)
+            leaf.passes += 1
+        return passed
+
+    def _leads(self, node: _Node) -> bool:
+        """Whether a node leads to the only tensors whose gradients are wanted."""
+        waiting, seen = [node], {node}
+        while waiting:
+            one = waiting.pop()
+            for tensor, before in zip(one.arguments, one.before, strict=True):
+                if before is None and id(tensor) in self._only:
+                    return True
+                if before is not None and before[0] not in seen:
+                    seen.add(before[0])
+                    waiting.append(before[0])
+        return False
+
+    def _again(self, node: _Node, numbers: list[int]) -> list[int | None]:
+        """Run a region again, with a graph, and go back through it: the gradients of its arguments."""
+        assert node.call is not None
+        if self._only:
+            raise NodeError("refused")
+        if node in self._running:
+            raise NodeError("endless")
+        self._running.add(node)
+        region, call, names = node.call
+        names = dict(names)
+        detached = [_Tensor(t.asks, t.floating, t.value, t.dtype) for t in node.arguments]
+        inner = _given(region, call, names, iter(detached))
+        moment, self._moment = self._moment, node.moment
+        self.entered[node.moment] += 1
+        self._body(region, inner)
+        self._moment = moment
+        top = _top(_build(region.gives, inner))
+        ends = [(t, number) for t, number in zip(top, numbers, strict=True) if t.asks]
+        if not ends:
+            raise NodeError("no-result")
+        if any(t.view and t.made is None for t, _ in ends):
+            raise NodeError("detached")
+        self._pass(ends)
+        self._running.remove(node)
+        return [tensor.gradient for tensor in detached]
+
+
+def _through(node: _Node, numbers: list[int | None], argument: int) -> int | None:
+    """The gradient of an argument of a statement; `None` where those of all results are."""
+    defined = [(place, number) for place, number in enumerate(numbers) if number is not None]
+    if not defined:
+        return None
+    return sum(number * node.derivative(place, argument) for place, number in defined) % _PRIME
+
+
+def _given(
+    region: Region, node: Region | Again, names: _Names, detached: Iterator[_Tensor] | None = None
+) -> _Names:
+    """The names in a region's body: those around it, and its arguments. Those that are tensors by
+    themselves are detached where it runs again."""
+    inner = dict(names)
+    for own, tree in zip(region.takes, node.takes, strict=True):
+        value = _build(tree, names)
+        if detached is not None and isinstance(value, _Tensor):
+            value = next(detached)
+        _bind(own, value, inner)
+    for key, own in region.kwargs.items():
+        _bind(own, _build(node.kwargs[key], names), inner)
+    return inner
+
+
+def _saves(statement: Statement, names: _Names) -> bool:
+    """Whether a statement saves a tensor for its gradients."""
+    operation = OPERATIONS[statement.op]
+    given = {
+        name.removesuffix("..."): _tensors(argument, names)
+        for name, argument in zip(operation.tensors, statement.arguments, strict=True)
+    }
+    asking = [name for name in operation.needs if any(t.asks for t in given[name])]
+    words = {word for name in asking for word in operation.needs[name][0]}
+    saving = statement.op in SAVED and bool(asking)
+    return saving or any(word in ("out", "mask") or given[word] for word in words)
+
+
+def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:
+    """Whether a statement returns its argument as it is: one that does not raise, or a cast to the dtype
+    that the argument has."""
+    cast = bool(given) and given[0].dtype == statement.options.get("dtype", "")
+    return OPERATIONS[statement.op].raises != "" or (cast and statement.op == "astype")
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    """The sum of two gradients, each of which may be `None`."""
+    if one is None or other is None:
+        return one if other is None else other
+    return (one + other) % _PRIME
+
+
+def _mixed(*numbers: int) -> int:
+    """A number made of others, other ones for others."""
+    return zlib.crc32(repr(numbers).encode())
+
+
+def _tensors(tree: object, names: _Names) -> list[_Tensor]:
+    """The tensors among the names of an argument."""
+    refs = tree if isinstance(tree, tuple) else (tree,)
+    found = (names.get(ref.name) for ref in refs if isinstance(ref, Ref))
+    return [value for value in found if isinstance(value, _Tensor)]
+
+
+def _top(value: object) -> list[_Tensor]:
+    """The tensors that are results by themselves."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return [part for part in parts if isinstance(part, _Tensor)]
+
+
+def _parts(value: object) -> Iterator[object]:
+    """What is in a container, and in those in it; or what is none."""
+    if not isinstance(value, tuple | dict):
+        yield value
+        return
+    for part in value.values() if isinstance(value, dict) else value:
+        yield from _parts(part)
+
+
+def _replaced(value: object, results: Mapping[int, _Tensor]) -> object:
+    if isinstance(value, tuple):
+        return tuple(results.get(id(part), part) for part in value)
+    return results.get(id(value), value)
+
+
+def _build(tree: Tree, names: _Names) -> object:
+    if isinstance(tree, Ref):
+        return names.get(tree.name)
+    if isinstance(tree, Literal):
+        return None
+    if isinstance(tree, Mapping):
+        return {key: _build(part, names) for key, part in tree.items()}
+    return tuple(_build(part, names) for part in tree)
+
+
+def _bind(tree: Tree, value: object, names: _Names) -> None:
+    if isinstance(tree, Ref):
+        names[tree.name] = value
+    elif isinstance(tree, Mapping) and isinstance(value, Mapping):
+        for key, part in tree.items():
+            _bind(part, value[key], names)
+    elif isinstance(tree, tuple) and isinstance(value, tuple):
+        for part, inner in zip(tree, value, strict=True):
+            _bind(part, inner, names)
