@@ -12,7 +12,7 @@ from conformance.drivers.adapter import find_adapter
 from conformance.emit.emitter import asked
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
-from conformance.fuzz.stable import cancels, is_stable
+from conformance.fuzz.stable import cancels, is_stable, vanishes
 from conformance.language.features import features_of
 from conformance.language.load import load_text
 from conformance.model.case import Case, Ref
@@ -187,6 +187,44 @@ def test_gradients_that_cancel() -> None:
     first = region("r", "x", "t = sin(x)")
     assert cancels(case(first, "z = softmax(t)"))
     assert not cancels(case(first, "z = softmax(t)", "u = multiply(z, y)"))
+
+
+def test_what_is_lost_of_a_constant_does_not_show() -> None:
+    first = region("r", "y", "s = softmax(x); t = mean(s)")
+    assert vanishes(case(first, "u = multiply(t, y)", "z = multiply(u, x)"))
+    assert not vanishes(case(region("r", "x", "t = relu(x)"), "z = multiply(t, y)"))
+
+
+def test_an_axis_without_elements_is_normalised() -> None:
+    empty = HEAD.replace("v: {shape: [4, 4]", "v: {shape: [0]")
+    nodes = "      - {recompute: r, takes: e, body: 't = layer_norm(e, v, v)'}\n"
+    empty = empty.replace("inputs: {", "inputs: {e: {shape: [4, 0], normal: 0.5}, ")
+    (one,) = load_text(f"{empty}{nodes}", "f.yaml")
+    gradients = expect(one, "whole").gradients
+    assert gradients is not None
+    assert {name: None if g is None else g.shape for name, g in gradients.items()} == {
+        "e": (4, 0),
+        "x": None,
+        "y": None,
+        "w": None,
+        "v": (0,),
+    }
+
+
+def test_what_is_given_by_name_and_by_position() -> None:
+    node = "{define: r, takes: [a], kwargs: {k: b}, gives: t, body: [t = sin(%s)]}"
+    call = "{call: r, takes: [x], kwargs: {k: x}, gives: u}"
+    for read, by_name in (("a", False), ("b", True)):
+        one = features_of(case(node % read, call, "z = multiply(u, y)"))
+        assert any("gradient-by-name" in region for region in one.regions) is by_name
+
+
+def test_training_asks_for_gradients_that_it_does_not_return() -> None:
+    training = "{train: {steps: 2, learning_rate: 0.1}}\n    gradients: {wrt: %s}"
+    for wrt, zeros in (("[v]", True), ("[w]", False)):
+        node = region("r", "[x, v]", "t = matmul(x, w)")
+        one = case(node, "z = multiply(t, t)", procedure=training % wrt)
+        assert ("zeros-as-operation" in features_of(one).case) is zeros
 
 
 def test_what_is_said_of_a_region_that_is_not_called_is_not_written() -> None:

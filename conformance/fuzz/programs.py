@@ -196,7 +196,8 @@ class _Program:
             program += self.nodes.add(last, scope)
             floats = [n for n in last.results if n in scope.tensors()] + floats
         if "unseeded" in self.known.allowed and choices.chance(5) and not self.words:
-            self.factor = self.declared.tensor("parameters", (), {"full": 0.5})
+            dtype = scope.tensor(floats[0]).dtype
+            self.factor = self.declared.tensor("parameters", (), {"full": 0.5}, dtype)
             last = statements.of(_product(self.known.operations), scope, floats[0], self.factor)
             program += self.nodes.add(last, scope)
             floats = [*last.results]

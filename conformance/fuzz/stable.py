@@ -3,7 +3,7 @@ implementations differ from the reference and from each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -35,9 +35,23 @@ def is_stable(case: Case, samples: Sequence[RandomSample] | None = None) -> bool
         with np.errstate(all="ignore"):
             exact = computed(case, samples=samples)
             attempts = range(_ATTEMPTS if size > _FEW_BITS else 1)
-            return all(_alike(exact, computed(case, size, n, samples), tolerance) for n in attempts)
+            rounded = (computed(case, _rounding(case, size, n), samples) for n in attempts)
+            return all(_alike(exact, one, tolerance) for one in rounded)
     except Exception:  # a fault of the reference is a finding, and comes out when it judges
         return True
+
+
+def _rounding(case: Case, size: float, attempt: int) -> Callable[[Array], Array]:
+    """Changes results by a random part of them, as much as `size` at most and another one in each
+    `attempt`; what is 0 is below it, where relu has the slope that it has at 0."""
+    rng = np.random.default_rng((case.seed, attempt))
+
+    def rounded(data: Array) -> Array:
+        sizes = np.abs(data) + 1e-3 * np.max(np.abs(data), initial=0.0)
+        errors = size * sizes * rng.uniform(-1, 1, data.shape)
+        return np.asarray(data + np.where(data == 0, -np.abs(errors), errors))
+
+    return rounded
 
 
 def _alike(exact: Expected, rounded: Expected, tolerance: Tolerance) -> bool:
@@ -54,6 +68,22 @@ def cancels(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:
         gradients = computed(case, samples=samples).gradients or {}
     largest = (np.max(np.abs(g), initial=0.0) for g in gradients.values() if g is not None)
     return any(0 < one < _LEAST for one in largest)
+
+
+def vanishes(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:
+    """Whether rounding errors are all that is left of some result, in forward or backward: what is lost
+    of it does not show."""
+    rng = np.random.default_rng(case.seed)
+    found = False
+
+    def noted(data: Array) -> Array:
+        nonlocal found
+        found |= 0 < np.max(np.abs(data), initial=0.0) < _LEAST
+        return np.multiply(data, 1 + _ROUNDING[1e-9] * rng.uniform(-1, 1, data.shape))
+
+    with np.errstate(all="ignore"):
+        computed(case, noted, samples)
+    return found
 
 
 def _numbers(expected: Expected) -> Iterator[Array]:

@@ -83,7 +83,9 @@ class Call:
     region: Region
     moment: int
     around: Call | None
+    #: What it is given, and the names for that around it.
     given: tuple[Tensor, ...] = ()
+    named: tuple[str, ...] = ()
     captured: tuple[Tensor, ...] = ()
     results: tuple[Tensor, ...] = ()
     #: Statements of the body, as they ran, and calls in it, in order.
@@ -175,7 +177,7 @@ class Flow:
             return
         given = [*leaves(node.takes), *leaves(node.kwargs)]
         own = [*leaves(region.takes), *leaves(region.kwargs)]
-        call = Call(region, self._moment, around)
+        call = Call(region, self._moment, around, named=tuple(given))
         call.given = tuple(names[name] for name in given if name in names)
         captured = [name for name in region.captured() if name in names]
         call.captured = tuple(names[name] for name in captured)

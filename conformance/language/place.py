@@ -3,7 +3,7 @@ it takes and returns, what it changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -159,9 +159,25 @@ def bypassed(place: Place, *, by_name: bool) -> bool:
             back = place.reach.needed.tensors.intersection(call.results)
             read |= {tensor for tensor in back if goes_on(tensor, call)}
         read = themselves(read & place.reach.asked)
-        if any((tensor in named) == by_name for tensor in read - made - themselves(through)):
+        entering = themselves(through)
+        if by_name:  # one of its arguments may be given by name, too
+            entering -= themselves(_read_by_name(call, passed))
+        if any((tensor in named) == by_name for tensor in read - made - entering):
             return True
     return False
+
+
+def _read_by_name(call: Call, passed: Set[Step]) -> Iterator[Tensor]:
+    """What a call takes by name and returns, or reads in some of these steps."""
+    takes, kwargs = leaves(call.region.takes), leaves(call.region.kwargs)
+    named = dict(zip(kwargs, call.given[len(takes) :], strict=False))
+    read = [*leaves(call.region.gives)]
+    for item in call.items:
+        if isinstance(item, Step):
+            read += item.statement.names() if item in passed else ()
+        elif not passed.isdisjoint(steps([item])):
+            read += item.named
+    yield from (named[name] for name in read if name in named)
 
 
 def _given_ends(flow: Flow) -> set[Tensor]:

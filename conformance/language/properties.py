@@ -34,7 +34,7 @@ from conformance.language.place import (
     takes,
     top,
 )
-from conformance.language.reach import needs_rerun, reach, steps
+from conformance.language.reach import needs_rerun, reach, steps, told
 from conformance.model.case import (
     Case,
     Statement,
@@ -515,7 +515,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
         "regions as `reached-as-operation` says",
         lambda f: any(
-            not reach(f).wanted.isdisjoint(opaque.tensors - needed.tensors)
+            not told(f).isdisjoint(opaque.tensors - needed.tensors)
             for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
         ),
     ),
@@ -523,7 +523,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor has a gradient, but none where a gradient reaches regions as "
         "`reached-as-operation` says",
         lambda f: any(
-            not reach(f).wanted.isdisjoint(needed.tensors - opaque.tensors)
+            not told(f).isdisjoint(needed.tensors - opaque.tensors)
             for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
         ),
     ),

@@ -23,12 +23,15 @@ def losses(flow: Flow) -> tuple[Tensor, ...]:
     return tuple(tensor for tensor in found if tensor is not None)
 
 
+def told(flow: Flow) -> frozenset[Tensor]:
+    """The tensors whose gradients a program returns."""
+    return frozenset(flow.given[name] for name in flow.case.wrt if name in flow.given)
+
+
 def wanted(flow: Flow) -> frozenset[Tensor]:
-    """The tensors whose gradients the procedure asks for."""
-    names = set(flow.case.wrt)
-    if flow.case.procedure.kind == "train":
-        names |= {array.name for array in flow.case.parameters if array.gradient}
-    return frozenset(flow.given[name] for name in names if name in flow.given)
+    """The tensors whose gradients the procedure asks for: in training, those of parameters, too."""
+    trained = flow.case.parameters if flow.case.procedure.kind == "train" else ()
+    return told(flow).union(flow.given[array.name] for array in trained if array.gradient)
 
 
 def active(flow: Flow, of: frozenset[Tensor]) -> frozenset[Tensor]:

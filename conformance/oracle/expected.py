@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -64,26 +64,17 @@ def expect(
 
 def computed(
     case: Case,
-    rounding: float = 0.0,
-    attempt: int = 0,
+    change: Callable[[Array], Array] | None = None,
     samples: Sequence[RandomSample] | None = None,
 ) -> Expected:
     """The values and gradients of a case, with the random samples of a run, or with random numbers of
-    the reference's own. Each result is off by a random part of it, as much as `rounding` at most and
-    another one in each `attempt`; what is 0 is below it, where relu has the slope that it has at 0."""
-    rng = np.random.default_rng((case.seed, attempt))
-
-    def rounded(data: Array) -> Array:
-        sizes = np.abs(data) + 1e-3 * np.max(np.abs(data), initial=0.0)
-        errors = rounding * sizes * rng.uniform(-1, 1, data.shape)
-        return np.asarray(data + np.where(data == 0, -np.abs(errors), errors))
-
+    the reference's own. `change` is done to what each operation computes, in forward and backward."""
     before = tape.random_state()
     tape.seed(case.seed)
     np.random.seed(0)
     random.seed(0)
     try:
-        with tape.quiet(), tape.rounding(rounded) if rounding else nullcontext():
+        with tape.quiet(), tape.rounding(change) if change else nullcontext():
             drawn = None if samples is None else _by_statement(case, samples)
             return _evaluate(case, drawn).values
     finally:

@@ -1166,9 +1166,9 @@ def _normalized(
     x: Tensor, gamma: Tensor, beta: Tensor, axes: Shape, shape: Shape, eps: float
 ) -> Tensor:
     """`(x - mean) / sqrt(var + eps) * gamma + beta` over axes; gamma and beta viewed as `shape`."""
-    centre = x.data.mean(axes, keepdims=True)
-    scale = 1 / np.sqrt(x.data.var(axes, keepdims=True) + eps)
-    count = math.prod(x.shape[axis] for axis in axes)
+    count = math.prod(x.shape[axis] for axis in axes) or 1  # without elements, anything will do
+    centre = x.data.sum(axes, keepdims=True) / count
+    scale = 1 / np.sqrt(np.square(x.data - centre).sum(axes, keepdims=True) / count + eps)
     gamma_shape = gamma.shape
 
     def average(t: Tensor) -> Tensor:
