@@ -219,6 +219,15 @@ def test_what_is_given_by_name_and_by_position() -> None:
         assert any("gradient-by-name" in region for region in one.regions) is by_name
 
 
+@pytest.mark.parametrize(("read", "reached"), [("h", False), ("t", True)])
+def test_what_a_region_returns_as_it_is_has_another_name(read: str, reached: bool) -> None:
+    returning = "{define: r, takes: [a], gives: [u, h], body: [u = sin(a)]}"
+    call = "{call: r, takes: [x], gives: [u, t]}"
+    found = features_of(case("h = exp(y)", returning, call, f"z = multiply({read}, y)"))
+    for feature in ("reached-as-operation", "gradient-by-closure"):
+        assert (feature in found.regions[0]) is reached
+
+
 def test_training_asks_for_gradients_that_it_does_not_return() -> None:
     training = "{train: {steps: 2, learning_rate: 0.1}}\n    gradients: {wrt: %s}"
     for wrt, zeros in (("[v]", True), ("[w]", False)):

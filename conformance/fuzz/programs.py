@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from conformance.errors import CaseError
 from conformance.fuzz import words as vocabulary
@@ -120,7 +123,8 @@ class _Program:
 
     def __init__(self, choices: Choices, known: Vocabulary) -> None:
         self.choices, self.known = choices, known
-        tape.seed(0)
+        for library in (tape, np.random, random):  # operations are tried, and draw
+            library.seed(0)
         wanted = choices.some(known.operations, 0, 2)
         unsteady = choices.chance(7) or any(o.unlike for o in wanted)
         self.words = self._words(unsteady)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from conformance.language.operations import BOOLS, OPERATIONS
 from conformance.model.case import (
@@ -52,28 +53,42 @@ class Tensor:
     returned_by: list[Call] = field(default_factory=list)
     #: The tensor that it is, where a statement has returned its argument as it is.
     same: Tensor | None = None
+    #: The tensor that it is a handle of.
+    handles: Tensor | None = None
 
     @property
     def itself(self) -> Tensor:
         """The same for all tensors that are one."""
         return self.same or self
 
+    @property
+    def handled(self) -> Tensor:
+        """The tensor, where this is a handle of one: what a name stands for, which is another one for
+        a tensor that a region has not made, and returns as it is."""
+        return self if self.handles is None else self.handles.handled
+
 
 @dataclass(eq=False)
 class Step:
-    """A statement as it runs once: the tensors that it reads, by the operation's arguments, and
-    those that it makes. `call` is the innermost call of a region around it."""
+    """A statement as it runs once: the handles that it reads, by the operation's arguments, and the
+    tensors that it makes. `call` is the innermost call of a region around it."""
 
     statement: Statement
     call: Call | None
-    reads: Mapping[str, tuple[Tensor, ...]]
+    handles: Mapping[str, tuple[Tensor, ...]]
     makes: tuple[Tensor, ...]
     moment: int
 
-    def differentiable(self) -> Iterator[Tensor]:
+    @cached_property
+    def reads(self) -> Mapping[str, tuple[Tensor, ...]]:
+        """The tensors that it reads."""
+        return {name: tuple(t.handled for t in some) for name, some in self.handles.items()}
+
+    def differentiable(self, *, handles: bool = False) -> Iterator[Tensor]:
         """The tensors among its arguments that the operation has a gradient for."""
+        reads = self.handles if handles else self.reads
         for name in OPERATIONS[self.statement.op].needs:
-            yield from (tensor for tensor in self.reads.get(name, ()) if tensor.floating)
+            yield from (tensor for tensor in reads.get(name, ()) if tensor.floating)
 
 
 @dataclass(eq=False)
@@ -83,15 +98,26 @@ class Call:
     region: Region
     moment: int
     around: Call | None
-    #: What it is given, and the names for that around it.
-    given: tuple[Tensor, ...] = ()
+    #: What it is given, as handles, and the names for that around it.
+    handles: tuple[Tensor, ...] = ()
     named: tuple[str, ...] = ()
     captured: tuple[Tensor, ...] = ()
-    results: tuple[Tensor, ...] = ()
+    #: What it returns, as handles.
+    returns: tuple[Tensor, ...] = ()
     #: Statements of the body, as they ran, and calls in it, in order.
     items: list[Step | Call] = field(default_factory=list)
     #: The last moment of the body.
     end: int = 0
+
+    @cached_property
+    def given(self) -> tuple[Tensor, ...]:
+        """The tensors that it is given."""
+        return tuple(tensor.handled for tensor in self.handles)
+
+    @property
+    def results(self) -> tuple[Tensor, ...]:
+        """The tensors that it returns."""
+        return tuple(tensor.handled for tensor in self.returns)
 
     def within(self) -> Iterator[Call]:
         """This call and the calls in its body, at any depth."""
@@ -135,8 +161,9 @@ class Flow:
                 self.given[value.name] = _given(role, value)
         #: The tensors in the whole return values of regions, by the names for these.
         self.returned: dict[str, tuple[Tensor, ...]] = {}
-        self.names = dict(self.given)
-        self._run(case.program, self.names, None)
+        self.handles = dict(self.given)
+        self._run(case.program, self.handles, None)
+        self.names = {name: tensor.handled for name, tensor in self.handles.items()}
 
     def _run(self, nodes: Iterable[Node], names: dict[str, Tensor], call: Call | None) -> None:
         for node in flat(nodes):
@@ -165,7 +192,8 @@ class Flow:
             for _ in node.targets
         )
         if OPERATIONS[node.op].raises:  # if it does not raise, it returns its argument as it is
-            made = tuple(replace(tensor, same=tensor.itself) for tensor in read[:1])
+            given = (tensor.handled for tensor in read[:1])
+            made = tuple(replace(tensor, same=tensor.itself) for tensor in given)
         names.update(zip(node.targets, made, strict=True))
         step.makes = made
         (self.items if call is None else call.items).append(step)
@@ -178,22 +206,26 @@ class Flow:
         given = [*leaves(node.takes), *leaves(node.kwargs)]
         own = [*leaves(region.takes), *leaves(region.kwargs)]
         call = Call(region, self._moment, around, named=tuple(given))
-        call.given = tuple(names[name] for name in given if name in names)
+        call.handles = tuple(names[name] for name in given if name in names)
         captured = [name for name in region.captured() if name in names]
-        call.captured = tuple(names[name] for name in captured)
+        call.captured = tuple(names[name].handled for name in captured)
         for tensor in (*call.given, *call.captured):
             tensor.reads.append((self._moment, call))
         inner = dict(names)
         inner.update(zip(own, [names.get(name, Tensor("value")) for name in given], strict=False))
+        before = {tensor for tensor in inner.values() if tensor.of != "value"}
         self.calls.append(call)
         self.of_region.setdefault(region.name, []).append(call)
         (self.items if around is None else around.items).append(call)
         self._run(region.body, inner, call)
         call.end = self._moment
-        call.results = tuple(inner[name] for name in leaves(region.gives) if name in inner)
-        for tensor in call.results:
+        results = (inner[name] for name in leaves(region.gives) if name in inner)
+        call.returns = tuple(
+            replace(t, of="computed", same=None, handles=t) if t in before else t for t in results
+        )
+        for tensor in call.returns:
             tensor.returned_by.append(call)
-        names.update(zip(leaves(node.gives), call.results, strict=False))
+        names.update(zip(leaves(node.gives), call.returns, strict=False))
         if node.returned:
             names[node.returned] = Tensor("value")
             self.returned[node.returned] = call.results

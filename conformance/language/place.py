@@ -18,8 +18,6 @@ from conformance.model.case import (
     Tree,
     Value,
     leaves,
-    node_makes,
-    walk,
 )
 
 #: Operations that make tensors of fewer elements than they read.
@@ -141,25 +139,22 @@ def from_region(place: Place, tensor: Tensor) -> bool:
 def bypassed(place: Place, *, by_name: bool) -> bool:
     """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
     closure, and not as into one operation."""
-    ends = _given_ends(place.flow)
-
-    def goes_on(tensor: Tensor, call: Call) -> bool:
-        return tensor not in ends or any(at > call.end for at, _ in tensor.reads)
-
     for call in place.calls:
         if call.region.mapped:
             continue
         through = entries(call)
-        made = {t for step in steps(call.items) for t in step.makes if t.same is None}
-        named = themselves(call.given[len(leaves(call.region.takes)) :])
-        passed = place.reach.needed.steps.intersection(steps(call.items))
+        items = tuple(steps(call.items))
+        made = {t for step in items for t in step.makes if t.same is None}
+        made |= {t for inner in call.within() if inner is not call for t in inner.returns}
+        passed = place.reach.needed.steps.intersection(items)
         computing = (step for step in passed if not OPERATIONS[step.statement.op].raises)
-        read = {tensor for step in computing for tensor in step.differentiable()}
+        read = {tensor for step in computing for tensor in step.differentiable(handles=True)}
         if any(tensor.asks for tensor in through):  # else no operation is in the way of results
-            back = place.reach.needed.tensors.intersection(call.results)
-            read |= {tensor for tensor in back if goes_on(tensor, call)}
-        read = themselves(read & place.reach.asked)
-        entering = themselves(through)
+            back = place.reach.live.intersection(call.returns)
+            read |= {tensor if tensor in made else tensor.handles or tensor for tensor in back}
+        read = themselves(tensor for tensor in read if tensor.handled in place.reach.asked)
+        named = themselves(call.handles[len(leaves(call.region.takes)) :])
+        entering = themselves((*through, *(tensor.handled for tensor in through)))
         if by_name:  # one of its arguments may be given by name, too
             entering -= themselves(_read_by_name(call, passed))
         if any((tensor in named) == by_name for tensor in read - made - entering):
@@ -170,7 +165,7 @@ def bypassed(place: Place, *, by_name: bool) -> bool:
 def _read_by_name(call: Call, passed: Set[Step]) -> Iterator[Tensor]:
     """What a call takes by name and returns, or reads in some of these steps."""
     takes, kwargs = leaves(call.region.takes), leaves(call.region.kwargs)
-    named = dict(zip(kwargs, call.given[len(takes) :], strict=False))
+    named = dict(zip(kwargs, call.handles[len(takes) :], strict=False))
     read = [*leaves(call.region.gives)]
     for item in call.items:
         if isinstance(item, Step):
@@ -178,15 +173,6 @@ def _read_by_name(call: Call, passed: Set[Step]) -> Iterator[Tensor]:
         elif not passed.isdisjoint(steps([item])):
             read += item.named
     yield from (named[name] for name in read if name in named)
-
-
-def _given_ends(flow: Flow) -> set[Tensor]:
-    """The tensors that a program starts from and differentiates as they are, not as a region returns
-    them."""
-    case = flow.case
-    made = {name for node in walk(case.program) for name in node_makes(node)}
-    names = {loss.name for loss in (case.loss, case.then) if loss is not None} - made
-    return {flow.given[name] for name in names if name in flow.given}
 
 
 def reads(place: Place, *, draws: bool = False, parameters: bool = False) -> bool:
@@ -301,7 +287,7 @@ def more_often(place: Place) -> int:
 
 
 def in_graph(place: Place) -> bool:
-    every = {tensor for call in place.calls for tensor in entries(call)}
+    every = {t.handled for call in place.calls for t in entries(call)}
     if place.flow.case.procedure.kind == "part":
         return not every.isdisjoint(place.reach.asked)
     return any(tensor.asks for tensor in every)

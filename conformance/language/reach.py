@@ -17,9 +17,10 @@ from conformance.model.case import leaves
 STEPWISE = frozenset({"relu", "rrelu", "abs", "maximum", "max", "max_pool2d"})
 
 
-def losses(flow: Flow) -> tuple[Tensor, ...]:
+def losses(flow: Flow, *, handles: bool = False) -> tuple[Tensor, ...]:
     """The tensors that the procedure differentiates, each in a backward pass of its own."""
-    found = (flow.names.get(loss.name) for loss in (flow.case.loss, flow.case.then) if loss)
+    names = flow.handles if handles else flow.names
+    found = (names.get(loss.name) for loss in (flow.case.loss, flow.case.then) if loss)
     return tuple(tensor for tensor in found if tensor is not None)
 
 
@@ -98,14 +99,14 @@ def around(item: Step | Call) -> Iterator[Call]:
 
 
 def read(call: Call, *, keywords: bool = False) -> Iterator[Tensor]:
-    """The tensors that a call reads, and those that it passes to calls in it by position, or with
+    """The handles that a call reads, and those that it passes to calls in it by position, or with
     `keywords` in any way."""
     for item in call.items:
         if isinstance(item, Call):
             yield from _taken(item, keywords)
             yield from read(item, keywords=keywords)
         else:
-            yield from (t for tensors in item.reads.values() for t in tensors if not _is(item, t))
+            yield from (t for read in item.handles.values() for t in read if not _is(item, t))
 
 
 def _is(step: Step, tensor: Tensor) -> bool:
@@ -114,14 +115,14 @@ def _is(step: Step, tensor: Tensor) -> bool:
 
 
 def _taken(call: Call, keywords: bool) -> tuple[Tensor, ...]:
-    return call.given if keywords else call.given[: len(leaves(call.region.takes))]
+    return call.handles if keywords else call.handles[: len(leaves(call.region.takes))]
 
 
 def entries(call: Call, *, keywords: bool = False) -> frozenset[Tensor]:
-    """What goes into a region as one operation: its positional arguments, with `keywords` those by
-    keyword, too, and the parameters that it reads by closure. To the regions inside another one, its
-    arguments are no parameters any more."""
-    given = themselves(tensor for c in around(call) for tensor in c.given)
+    """What goes into a region as one operation, as handles: its positional arguments, with `keywords`
+    those by keyword, too, and the parameters that it reads by closure. To the regions inside another
+    one, its arguments are no parameters any more."""
+    given = themselves(tensor for c in around(call) for tensor in c.handles)
     reads = read(call, keywords=keywords)
     captured = {t for t in reads if t.of == "parameter" and t.asks and t.itself not in given}
     return frozenset(tensor for tensor in (*_taken(call, keywords), *captured) if tensor.floating)
@@ -133,7 +134,8 @@ def through_regions(flow: Flow, *, keywords: bool = False) -> tuple[Reached, ...
     all its results with respect to all its entries. A map takes a region apart: one that is mapped
     does not run again."""
     given = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
-    return tuple(_back(flow.items, given, {loss}, keywords) for loss in losses(flow))
+    ends = losses(flow, handles=True)
+    return tuple(_back(flow.items, given, {loss}, keywords) for loss in ends)
 
 
 def _back(
@@ -141,25 +143,24 @@ def _back(
 ) -> Reached:
     recorded = set(of)
     for item in _opened(items):
-        read = entries(item, keywords=keywords) if isinstance(item, Call) else item.differentiable()
-        if not recorded.isdisjoint(read):
-            # Of integers, too, a region is an operation of which a gradient can be asked.
-            recorded.update(
-                item.results if isinstance(item, Call) else (t for t in item.makes if t.floating)
-            )
+        if isinstance(item, Step):
+            if not recorded.isdisjoint(item.differentiable(handles=True)):
+                recorded.update(tensor for tensor in item.makes if tensor.floating)
+        elif not recorded.isdisjoint(entries(item, keywords=keywords)):
+            recorded.update(item.returns)  # of integers, too, a gradient can be asked
     found = Reached(ends & recorded)
     for item in reversed(tuple(_opened(items))):
         if isinstance(item, Step):
             if not found.tensors.isdisjoint(item.makes):
-                found.tensors |= recorded.intersection(item.differentiable())
+                found.tensors |= recorded.intersection(item.differentiable(handles=True))
                 found.steps.add(item)
             continue
         read = entries(item, keywords=keywords)
-        if not found.tensors.isdisjoint(item.results) and not recorded.isdisjoint(read):
+        if not found.tensors.isdisjoint(item.returns) and not recorded.isdisjoint(read):
             found.tensors |= recorded & read
             if not item.region.mapped:
                 found.calls.add(item)
-                inner = _back(item.items, read, set(item.results), keywords)
+                inner = _back(item.items, read, set(item.returns), keywords)
                 found.steps |= inner.steps
                 found.calls |= inner.calls
     return found
@@ -202,6 +203,18 @@ class Reach:
     @cached_property
     def needed(self) -> Reached:
         return Reached.of(self.passes)
+
+    @cached_property
+    def live(self) -> frozenset[Tensor]:
+        """The handles that gradients of those that are asked for come to, through operations."""
+        found = {*losses(self._flow, handles=True)}
+        for step in self.needed.steps:
+            found.update(step.differentiable(handles=True))
+        for tensor in tuple(found):
+            while tensor.handles is not None:
+                tensor = tensor.handles
+                found.add(tensor)
+        return frozenset(found)
 
     @cached_property
     def asking_passes(self) -> tuple[Reached, ...]:
