@@ -341,8 +341,9 @@ def test_keras_gives_the_value_of_a_variable(node: str, line: str) -> None:
 
 
 def test_paddle_is_not_asked_for_what_it_gets_wrong_without_recompute() -> None:
-    """Its gradient of a normalisation is wrong if the weights are frozen, and a second backward pass
-    through a PyLayer ends the process."""
+    """Its gradient of a normalisation is wrong if the weights are frozen, a second backward pass
+    through a PyLayer ends the process, and so does one gradient of `solve` alone. `paddle.grad` calls no
+    hook of what it returns the gradient of."""
     paddle = find_adapter("paddle", ADAPTERS)
     (hook,) = (variant for variant in paddle.variants if variant.name == "hook")
     normed = "t = layer_norm(x, {}, y)"
@@ -351,14 +352,18 @@ def test_paddle_is_not_asked_for_what_it_gets_wrong_without_recompute() -> None:
     custom = region("r", "x", "t = custom_sin(x)"), "z = multiply(t, t)"
     once, twice = case(*custom), case(*custom, procedure="second_backward")
     asked: list[str] = []
-    for one in (frozen, trained, once, twice):
+    part = replace(case(region("r", "x", "t = solve(w, v)"), procedure="part"), wrt=("w",))
+    hooked = replace(case(region("r", "x", "t = matmul(w, v)"), procedure="part"), hooks=("w",))
+    for one in (frozen, trained, once, twice, part, hooked):
         (found,) = texts(paddle, [(one, hook)]).values()
         asked.append(found.asked if isinstance(found, EmitFailure) else "")
     assert asked == [
-        "gradients of layer_norm whose gamma requires none",
+        "gradients of layer_norm without that of gamma",
         "",
         "",
         "a second backward through custom_sin",
+        "gradients of solve without that of b",
+        "hooks where the procedure is part",
     ]
 
 
@@ -512,3 +517,67 @@ def test_a_hook_is_called_for_an_argument_without_a_gradient() -> None:
 def test_a_cast_that_changes_nothing_is_in_its_region() -> None:
     body = "{define: r, takes: [t], gives: u, body: \"u = astype(t, dtype='float32')\"}"
     assert "node-runs-otherwise" not in features_of(case(body, "z = r(x)")).case
+
+
+def test_an_operation_may_keep_what_all_of_its_gradients_read() -> None:
+    """Paddle keeps both factors of a product, also where the gradient of one is taken."""
+    nodes = f"      - {region('r', 'x', 't = sin(x)')}\n      - z = matmul(t, v)\n"
+    text = HEAD.replace("normal: 0.5}}\n    program", "normal: 0.5, gradient: false}}\n    program")
+    (one,) = load_text(text + nodes, "f.yaml")
+    apart, together = expect(one, "whole"), expect(one, "whole", residuals={"region": "together"})
+    assert apart.memory is not None
+    assert together.memory is not None
+    assert (apart.memory.recomputed, together.memory.recomputed) == ((0, 0), (UNIT, UNIT))
+
+
+def test_a_gradient_that_is_zeros_whatever_the_numbers_are_shows_no_other_numbers() -> None:
+    text = HEAD.replace("inputs: {", "inputs: {s: {value: []}, ")
+    body = "a = counted_sin(x, s); c = to_complex(y, a)"
+    told = "    differs: A count is not promised to be the same.\n"
+    for part, shows in (("imag", True), ("real", False)):
+        nodes = (
+            f"      - {region('r', '[x, s]', body)}\n      - t = {part}(c)\n      - z = sin(t)\n"
+        )
+        (one,) = load_text(text + nodes + told, "f.yaml")
+        assert ("other-values-read" in features_of(one).case) == shows
+    nodes = (
+        f"      - {region('r', '[x, s]', 'a = counted_sin(x, s)')}\n      - z = subtract(a, a)\n"
+    )
+    (one,) = load_text(text + nodes + told, "f.yaml")
+    assert "other-values-read" not in features_of(one).case
+
+
+def test_a_quotient_that_is_written_over_may_be_read() -> None:
+    told = "    error: {as: plain}\n    differs: It is not promised to be seen.\n"
+    for first, second, shows in (("x", "y", True), ("x", "2.0", False)):
+        body = f"a = divide({first}, {second}); b = add_in_place(a, y)"
+        (one,) = load_text(
+            f"{HEAD}      - {region('r', 'x', body)}\n      - z = sin(b)\n{told}", "f"
+        )
+        assert ("result-changed" in features_of(one).case) == shows
+
+
+def test_what_a_region_has_saved_may_be_left_unread() -> None:
+    two = region("r", "[x, y]", "a = sin(x); b = sin(y)", gives="[a, b]")
+    some = case(two, "z = exp(a)", "u = exp(b)")
+    both = case(two, "z = multiply(a, b)")
+    assert "left-unread" not in features_of(both).case
+    some = replace(some, outputs=(Ref("z"), Ref("b")), loss=replace(some.loss, name="z"))
+    assert "left-unread" in features_of(some).case
+
+
+def test_nothing_asks_for_a_gradient_where_gradients_are_off() -> None:
+    (one,) = load_text(
+        f"{HEAD}      - {region('r', 'x', 't = sin(x)')}\n      - z = asks_gradient(t)\n    outputs: z\n"
+        "    procedure: inference\n",
+        "f.yaml",
+    )
+    assert expect(one, "whole").outputs is False
+
+
+def test_a_captured_tensor_that_is_given_back_and_not_read_takes_no_gradient() -> None:
+    body = "t = sin(x)"
+    before = case("a = sin(y)", "b = exp(a)", region("r", "x", body, gives="[t, a]"), "z = sin(b)")
+    after = case("a = sin(y)", region("r", "x", body, gives="[t, a]"), "z = sin(a)")
+    assert "gradient-by-closure" not in features_of(before).case
+    assert "gradient-by-closure" in features_of(after).case

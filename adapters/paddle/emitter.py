@@ -27,6 +27,8 @@ from conformance.emit.emitter import (
 from conformance.emit.expressions import elements, listed, numpy_fill, unless_default
 from conformance.emit.forward import Sequences
 from conformance.emit.recompute import Calling
+from conformance.errors import NotOfferedError
+from conformance.language.backward import TOLD
 from conformance.model.case import Array, Case, Region, Segment
 
 from . import layers, static
@@ -221,6 +223,13 @@ class PaddleRun(Accumulating):
     def optimizer(self) -> str:  # type: ignore[override]
         parameters = "network.parameters()" if self.forward.makes_network else "{parameters}"
         return f"paddle.optimizer.SGD(learning_rate={{rate}}, parameters={parameters})"
+
+    def write_hooks(self) -> None:
+        """`paddle.grad` calls no hook of a tensor whose gradient it returns."""
+        kind = self.case.procedure.kind
+        if self.case.hooks and kind in (*TOLD, "functional"):
+            raise NotOfferedError(self.variant.id, f"hooks where the procedure is {kind}")
+        super().write_hooks()
 
     def write_taken(self) -> None:
         code = self.code

@@ -36,9 +36,10 @@ from conformance.emit.recompute import Calling, Recompute
 from conformance.emit.running import Run
 from conformance.emit.values import Tensors, Values
 from conformance.errors import AdapterError, NotOfferedError
+from conformance.language.backward import TOLD
 from conformance.language.flow import Flow
 from conformance.language.operations import NOTED, OF_CALLABLES
-from conformance.language.reach import steps
+from conformance.language.reach import reach, steps
 from conformance.model.case import Again, Case, Generator, Region, node_makes, walk
 
 #: What adapters import from here.
@@ -183,12 +184,18 @@ class Emitter:
             self._refuse_frozen()
 
     def _refuse_frozen(self) -> None:
-        """Raise `NotOfferedError` where an argument is frozen that the framework cannot do without."""
-        for step in steps(Flow(self.case).items):
-            asks = {name: any(t.asks for t in read) for name, read in step.reads.items()}
+        """Raise `NotOfferedError` where no gradient of an argument is taken that the framework cannot do
+        without."""
+        flow, told = Flow(self.case), self.case.procedure.kind in (*TOLD, "functional")
+        asked = reach(flow).asked
+        for step in steps(flow.items):
+            asks = {
+                name: any(t in asked if told else t.asks for t in read)
+                for name, read in step.reads.items()
+            }
             for first, second in self.words.asking.get(step.statement.op, ()):
                 if asks.get(first) and not asks.get(second):
-                    what = f"gradients of {step.statement.op} whose {second} requires none"
+                    what = f"gradients of {step.statement.op} without that of {second}"
                     raise NotOfferedError(self.variant.id, what)
 
     def _refuse_missing(self) -> None:

@@ -17,6 +17,9 @@ from conformance.language.operations import GLOBAL, OPERATIONS, OTHERS, SAVED
 from conformance.language.reach import STEPWISE, around, losses, reach, steps
 from conformance.model.case import Ref, leaves
 
+#: Procedures in which the framework is told which gradients are asked for.
+TOLD = ("part", "second_order", "third_order")
+
 
 def _moment(step: Step) -> int:
     return step.moment
@@ -70,9 +73,9 @@ class Backward:
         #: All statements as they ran.
         self.every = tuple(steps(flow.items))
         self.reach = reach(flow)
-        told = flow.case.procedure.kind in ("part", "second_order", "third_order")
+        self.told = flow.case.procedure.kind in TOLD
         #: The statements that gradients flow through.
-        self.steps = frozenset((self.reach.needed if told else self.reach.asking).steps)
+        self.steps = frozenset((self.reach.needed if self.told else self.reach.asking).steps)
 
     def _reached(self, ends: Iterable[Tensor]) -> frozenset[Step]:
         """The statements that gradients flow through from these tensors."""
@@ -170,7 +173,7 @@ class Backward:
             )
             if (own or not changed.isdisjoint(given)) and not kept(step):
                 changed.update(step.makes)
-            if step in self.reach.needed.steps:
+            if step in self.reach.telling.steps:
                 words = needed(step, self.reach.asked)
                 named = (step.makes if w == "out" else step.reads.get(w, ()) for w in words)
                 counts = stepwise or operation.name not in STEPWISE
@@ -226,10 +229,28 @@ def _saved_changed(of: Backward, call: Call, *, stepwise: bool) -> bool:
     return any(
         step.moment < moment <= call.end
         for step in of.inside(call)
-        if step in of.reach.needed.steps and (step.statement.op in STEPWISE) == stepwise
+        if step in of.reach.telling.steps and (step.statement.op in STEPWISE) == stepwise
         for tensor in of.read(step)
         for moment in tensor.changed
     )
+
+
+def _result_changed(of: Backward, call: Call) -> bool:
+    other = {"divide": "b", "max_pool2d": "x"}
+    return any(
+        step.moment < moment <= call.end
+        for step in of.inside(call)
+        if step in of.reach.telling.steps and step.statement.op in other
+        if not of.reach.asked.isdisjoint(step.reads[other[step.statement.op]])
+        for tensor in step.makes
+        for moment in tensor.changed
+    )
+
+
+def _left_unread(of: Backward, call: Call) -> bool:
+    saved = {step for step in of.inside(call) if step in of.held and needed(step)}
+    passes = of.reach.passes if of.told else of.reach.asking_passes
+    return any(saved & one.steps and saved - one.steps for one in passes)
 
 
 def _overwritten(of: Backward, step: Step) -> bool:
@@ -381,6 +402,15 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     "saved-changed-decides": (
         "the same, and backward only reads which of its elements are largest or positive",
         lambda b, c: _saved_changed(b, c, stepwise=True),
+    ),
+    "result-changed": (
+        "a region changes in place the result of a quotient or of a maximum in windows, which their "
+        "gradients may be computed from",
+        _result_changed,
+    ),
+    "left-unread": (
+        "a backward pass reads a part of what a region has saved, and outputs hold another part",
+        _left_unread,
     ),
     "saved-read-twice": (
         "a function with its own gradient in a region reads twice what it has saved",

@@ -15,6 +15,11 @@ from conformance.model.case import leaves
 
 #: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
 STEPWISE = frozenset({"relu", "rrelu", "abs", "maximum", "max", "max_pool2d"})
+#: Operations on complex tensors whose gradient has the parts that it is given, and no others.
+_PARTWISE = frozenset({"add", "subtract", "negative", "concat", "sum", "mean"}) | (
+    VIEWS - {"astype"}
+)
+_BOTH = frozenset({"real", "imag"})
 
 
 def losses(flow: Flow, *, handles: bool = False) -> tuple[Tensor, ...]:
@@ -77,17 +82,39 @@ def through_operations(flow: Flow, of: frozenset[Tensor]) -> tuple[Reached, ...]
     return tuple(_through(flow, loss, alive) for loss in losses(flow))
 
 
-def _through(flow: Flow, loss: Tensor, alive: frozenset[Tensor]) -> Reached:
+def _through(
+    flow: Flow, loss: Tensor, alive: frozenset[Tensor], *, telling: bool = False
+) -> Reached:
+    """What the gradients of a loss reach; with `telling`, but where they are zeros, whatever the numbers
+    are."""
     found = Reached({loss} & alive)
+    parts: dict[Tensor, frozenset[str]] = {}
     for step in reversed(tuple(steps(flow.items))):
         if found.tensors.isdisjoint(step.makes):
             continue
-        asked = alive.intersection(step.differentiable())
+        asked = alive.intersection(_told(step, parts) if telling else step.differentiable())
         if asked:
             found.tensors |= asked
             found.steps.add(step)
             found.calls.update(around(step))
     return found
+
+
+def _told(step: Step, parts: dict[Tensor, frozenset[str]]) -> frozenset[Tensor]:
+    """The arguments of a step whose gradients are not zeros by what the step is: the difference or the
+    quotient of a tensor and itself, or one part of a complex tensor. `parts` are those of the gradients
+    of complex tensors, as far as is known, and those of the arguments are added."""
+    op, read = step.statement.op, frozenset(step.differentiable())
+    whole = frozenset().union(*(parts.get(tensor, frozenset()) for tensor in step.makes))
+    if op in ("subtract", "divide") and step.reads["a"] == step.reads["b"]:
+        return frozenset()
+    if op == "to_complex":
+        names = {"real": "a", "imag": "b"}
+        return read.intersection(t for part in whole for t in step.reads[names[part]])
+    if op not in _PARTWISE:
+        whole = _BOTH & {op} or _BOTH
+    parts.update((tensor, parts.get(tensor, frozenset()) | whole) for tensor in read)
+    return read
 
 
 def around(item: Step | Call) -> Iterator[Call]:
@@ -215,6 +242,13 @@ class Reach:
                 tensor = tensor.handles
                 found.add(tensor)
         return frozenset(found)
+
+    @cached_property
+    def telling(self) -> Reached:
+        """What is needed, but where its gradient is zeros, whatever the numbers are."""
+        flow = self._flow
+        passes = [_through(flow, loss, self.asked, telling=True) for loss in losses(flow)]
+        return Reached.of(passes)
 
     @cached_property
     def asking_passes(self) -> tuple[Reached, ...]:

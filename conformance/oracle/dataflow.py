@@ -268,10 +268,11 @@ class Assumption:
             op = step.statement.op
             names, needed = self.dataflow.differentiable(step, self.active), set[str]()
             for name in names:
-                needs = OPERATIONS[op].needs[name]
-                needed |= needs[min(self.alternatives.get(op, 0), len(needs) - 1)]
+                needed |= self._needed(op, name)
             # The factor of `multiply(x, 2.0)` is no tensor, nor the divisor of `divide(x, 2.0)`.
             words = {w for w in needed if step.named(w) or w not in OPERATIONS[op].tensors}
+            if words and "together" in self.regions:
+                words = words.union(*(self._needed(op, name) for name in OPERATIONS[op].needs))
             if op in self.declared and names and (words or not needed):
                 declared = self.declared[op].split()
                 words = {w for w in declared if step.named(w) or w not in OPERATIONS[op].tensors}
@@ -279,6 +280,11 @@ class Assumption:
                 words.discard("mask")  # a loop that runs once has no results but its last one
             self._residuals[step] = frozenset(words)
         return self._residuals[step]
+
+    def _needed(self, op: str, name: str) -> frozenset[str]:
+        """The words for what the gradient with respect to an argument of an operation reads."""
+        needs = OPERATIONS[op].needs[name]
+        return needs[min(self.alternatives.get(op, 0), len(needs) - 1)]
 
     def read(self, step: Step) -> list[int]:
         """The numbers of the tensors that the gradients of a step read."""

@@ -146,7 +146,8 @@ def _evaluate(case: Case, samples: Drawn | None) -> _Evaluation:
     again: dict[str, Array | None] = {}
     for _ in range(passes_of(case)):
         run = Interpreter(case, samples)
-        outputs, loss = run.forward(values)
+        with tape.no_gradient() if kind == "inference" else nullcontext():
+            outputs, loss = run.forward(values)
         dataflow = dataflow or run.dataflow
         if loss is None:
             break
