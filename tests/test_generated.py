@@ -192,6 +192,8 @@ def test_gradients_that_cancel() -> None:
 def test_what_is_lost_of_a_constant_does_not_show() -> None:
     first = region("r", "y", "s = softmax(x); t = mean(s)")
     assert vanishes(case(first, "u = multiply(t, y)", "z = multiply(u, x)"))
+    part = region("r", "y", "c = to_complex(x, y); t = imag(c)")
+    assert vanishes(case(part, "z = multiply(t, t)"))
     assert not vanishes(case(region("r", "x", "t = relu(x)"), "z = multiply(t, y)"))
 
 
@@ -226,6 +228,14 @@ def test_what_a_region_returns_as_it_is_has_another_name(read: str, reached: boo
     found = features_of(case("h = exp(y)", returning, call, f"z = multiply({read}, y)"))
     for feature in ("reached-as-operation", "gradient-by-closure"):
         assert (feature in found.regions[0]) is reached
+
+
+def test_what_is_captured_and_given_is_told_by_the_name_that_is_read() -> None:
+    inner = "{recompute: q, takes: [y], gives: t, body: ['t = matmul(y, %s)']}"
+    node = "{define: r, takes: [a], gives: t, body: [" + inner + "]}"
+    for read, lost in (("a", True), ("w", False)):
+        found = features_of(case(node % read, "{call: r, takes: [w], gives: u}", "z = exp(u)"))
+        assert ("gradient-by-closure" in found.regions[1]) is lost
 
 
 def test_training_asks_for_gradients_that_it_does_not_return() -> None:

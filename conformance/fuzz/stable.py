@@ -71,14 +71,14 @@ def cancels(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:
 
 
 def vanishes(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:
-    """Whether rounding errors are all that is left of some result, in forward or backward: what is lost
-    of it does not show."""
+    """Whether nothing, or rounding errors alone, are left of some result, in forward or backward: what
+    is lost of it does not show."""
     rng = np.random.default_rng(case.seed)
     found = False
 
     def noted(data: Array) -> Array:
         nonlocal found
-        found |= 0 < np.max(np.abs(data), initial=0.0) < _LEAST
+        found |= data.size > 0 and bool(np.max(np.abs(data)) < _LEAST)
         return np.multiply(data, 1 + _ROUNDING[1e-9] * rng.uniform(-1, 1, data.shape))
 
     with np.errstate(all="ignore"):

@@ -64,7 +64,7 @@ class Tensor:
     @property
     def handled(self) -> Tensor:
         """The tensor, where this is a handle of one: what a name stands for, which is another one for
-        a tensor that a region has not made, and returns as it is."""
+        an argument of a region, and for what a region has not made and returns as it is."""
         return self if self.handles is None else self.handles.handled
 
 
@@ -98,9 +98,9 @@ class Call:
     region: Region
     moment: int
     around: Call | None
-    #: What it is given, as handles, and the names for that around it.
+    #: What it is given, as handles around it and inside.
     handles: tuple[Tensor, ...] = ()
-    named: tuple[str, ...] = ()
+    inside: tuple[Tensor, ...] = ()
     captured: tuple[Tensor, ...] = ()
     #: What it returns, as handles.
     returns: tuple[Tensor, ...] = ()
@@ -205,24 +205,27 @@ class Flow:
             return
         given = [*leaves(node.takes), *leaves(node.kwargs)]
         own = [*leaves(region.takes), *leaves(region.kwargs)]
-        call = Call(region, self._moment, around, named=tuple(given))
+        call = Call(region, self._moment, around)
         call.handles = tuple(names[name] for name in given if name in names)
         captured = [name for name in region.captured() if name in names]
         call.captured = tuple(names[name].handled for name in captured)
         for tensor in (*call.given, *call.captured):
             tensor.reads.append((self._moment, call))
         inner = dict(names)
-        inner.update(zip(own, [names.get(name, Tensor("value")) for name in given], strict=False))
-        before = {tensor for tensor in inner.values() if tensor.of != "value"}
+        call.inside = tuple(map(_handle, call.handles))
+        inside = iter(call.inside)
+        inner.update(
+            (name, next(inside) if outer in names else Tensor("value"))
+            for name, outer in zip(own, given, strict=False)
+        )
+        before = set(inner.values())
         self.calls.append(call)
         self.of_region.setdefault(region.name, []).append(call)
         (self.items if around is None else around.items).append(call)
         self._run(region.body, inner, call)
         call.end = self._moment
         results = (inner[name] for name in leaves(region.gives) if name in inner)
-        call.returns = tuple(
-            replace(t, of="computed", same=None, handles=t) if t in before else t for t in results
-        )
+        call.returns = tuple(_handle(t) if t in before else t for t in results)
         for tensor in call.returns:
             tensor.returned_by.append(call)
         names.update(zip(leaves(node.gives), call.returns, strict=False))
@@ -242,6 +245,13 @@ class Flow:
         for name in leaves(self.case.outputs):
             found += self.returned.get(name, (self.names[name],) if name in self.names else ())
         return tuple(found)
+
+
+def _handle(tensor: Tensor) -> Tensor:
+    """Another handle of a tensor, which is no parameter under this name."""
+    if tensor.of == "value":
+        return tensor
+    return replace(tensor, of="computed", same=None, handles=tensor)
 
 
 def _given(role: str, value: Array | Value | Generator) -> Tensor:

@@ -3,11 +3,11 @@ it takes and returns, what it changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from conformance.language.flow import Call, Flow, Step, Tensor, parts, themselves
+from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import NOTED, OPERATIONS, RANDOM
 from conformance.language.reach import STEPWISE, Reach, around, entries, reach, steps
 from conformance.model.case import (
@@ -142,37 +142,33 @@ def bypassed(place: Place, *, by_name: bool) -> bool:
     for call in place.calls:
         if call.region.mapped:
             continue
-        through = entries(call)
-        items = tuple(steps(call.items))
-        made = {t for step in items for t in step.makes if t.same is None}
-        made |= {t for inner in call.within() if inner is not call for t in inner.returns}
-        passed = place.reach.needed.steps.intersection(items)
-        computing = (step for step in passed if not OPERATIONS[step.statement.op].raises)
-        read = {tensor for step in computing for tensor in step.differentiable(handles=True)}
-        if any(tensor.asks for tensor in through):  # else no operation is in the way of results
-            back = place.reach.live.intersection(call.returns)
-            read |= {tensor if tensor in made else tensor.handles or tensor for tensor in back}
-        read = themselves(tensor for tensor in read if tensor.handled in place.reach.asked)
-        named = themselves(call.handles[len(leaves(call.region.takes)) :])
-        entering = themselves((*through, *(tensor.handled for tensor in through)))
-        if by_name:  # one of its arguments may be given by name, too
-            entering -= themselves(_read_by_name(call, passed))
-        if any((tensor in named) == by_name for tensor in read - made - entering):
+        entering = entries(call, inside=True)
+        named = call.inside[len(leaves(call.region.takes)) :]
+        found = _read(place, call, any(tensor.asks for tensor in entering))
+        read = {tensor for tensor in found if tensor.handled in place.reach.asked}
+        if any((tensor in named) == by_name for tensor in read - entering):
             return True
     return False
 
 
-def _read_by_name(call: Call, passed: Set[Step]) -> Iterator[Tensor]:
-    """What a call takes by name and returns, or reads in some of these steps."""
-    takes, kwargs = leaves(call.region.takes), leaves(call.region.kwargs)
-    named = dict(zip(kwargs, call.handles[len(takes) :], strict=False))
-    read = [*leaves(call.region.gives)]
-    for item in call.items:
-        if isinstance(item, Step):
-            read += item.statement.names() if item in passed else ()
-        elif not passed.isdisjoint(steps([item])):
-            read += item.named
-    yield from (named[name] for name in read if name in named)
+def _read(place: Place, call: Call, returning: bool) -> Iterator[Tensor]:
+    """The handles that go into a call and that a gradient comes to in it; with `returning`, also as
+    what it returns as it is."""
+    items = tuple(steps(call.items))
+    raising = {s: OPERATIONS[s.statement.op].raises for s in items}
+    #: What a statement that does not raise returns as it is.
+    same = {s.makes[0]: next(s.differentiable(handles=True), None) for s in items if raising[s]}
+    made = {tensor for step in items for tensor in step.makes}
+    made |= {t for c in call.within() for t in (*c.returns, *(c.inside if c is not call else ()))}
+    waiting = set(place.reach.live.intersection(call.returns) if returning else ())
+    for step in place.reach.needed.steps.intersection(items):
+        waiting.update(() if raising[step] else step.differentiable(handles=True))
+    while waiting:
+        tensor = waiting.pop()
+        if tensor not in made:
+            yield tensor
+        before = None if tensor in call.inside else same.get(tensor, tensor.handles)
+        waiting |= {before} if before is not None else set()
 
 
 def reads(place: Place, *, draws: bool = False, parameters: bool = False) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from conformance.language.flow import Call, Flow, Step, Tensor, returned, themselves
+from conformance.language.flow import Call, Flow, Step, Tensor, returned
 from conformance.language.operations import OPERATIONS, RANDOM, VIEWS
 from conformance.model.case import leaves
 
@@ -141,18 +141,18 @@ def _is(step: Step, tensor: Tensor) -> bool:
     return step.statement.op == "astype" and step.statement.options["dtype"] == tensor.dtype
 
 
-def _taken(call: Call, keywords: bool) -> tuple[Tensor, ...]:
-    return call.handles if keywords else call.handles[: len(leaves(call.region.takes))]
+def _taken(call: Call, keywords: bool, *, inside: bool = False) -> tuple[Tensor, ...]:
+    given = call.inside if inside else call.handles
+    return given if keywords else given[: len(leaves(call.region.takes))]
 
 
-def entries(call: Call, *, keywords: bool = False) -> frozenset[Tensor]:
-    """What goes into a region as one operation, as handles: its positional arguments, with `keywords`
-    those by keyword, too, and the parameters that it reads by closure. To the regions inside another
-    one, its arguments are no parameters any more."""
-    given = themselves(tensor for c in around(call) for tensor in c.handles)
+def entries(call: Call, *, keywords: bool = False, inside: bool = False) -> frozenset[Tensor]:
+    """What goes into a region as one operation, as handles around it or `inside`: its positional
+    arguments, with `keywords` those by keyword, too, and the parameters that it reads by closure."""
     reads = read(call, keywords=keywords)
-    captured = {t for t in reads if t.of == "parameter" and t.asks and t.itself not in given}
-    return frozenset(tensor for tensor in (*_taken(call, keywords), *captured) if tensor.floating)
+    captured = {tensor for tensor in reads if tensor.of == "parameter" and tensor.asks}
+    taken = _taken(call, keywords, inside=inside)
+    return frozenset(tensor for tensor in (*taken, *captured) if tensor.floating)
 
 
 def through_regions(flow: Flow, *, keywords: bool = False) -> tuple[Reached, ...]:
@@ -187,7 +187,8 @@ def _back(
             found.tensors |= recorded & read
             if not item.region.mapped:
                 found.calls.add(item)
-                inner = _back(item.items, read, set(item.returns), keywords)
+                inside = entries(item, keywords=keywords, inside=True)
+                inner = _back(item.items, inside, set(item.returns), keywords)
                 found.steps |= inner.steps
                 found.calls |= inner.calls
     return found
