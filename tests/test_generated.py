@@ -591,3 +591,23 @@ def test_a_captured_tensor_that_is_given_back_and_not_read_takes_no_gradient() -
     after = case("a = sin(y)", region("r", "x", body, gives="[t, a]"), "z = sin(a)")
     assert "gradient-by-closure" not in features_of(before).case
     assert "gradient-by-closure" in features_of(after).case
+
+
+def test_a_region_runs_again_as_often_as_one_of_its_statements() -> None:
+    """Layers give one name to the results of several operations."""
+    layers = "[[t = sigmoid(t)], [t = sin(t)], [t = sin(t)]]"
+    head, given = "t = multiply(x, y)", "z = multiply(t, t)"
+    one = case(head, f"{{sequence: s, takes: t, segments: 1, layers: {layers}}}", given)
+    found = expect(one, "minimal", residuals={"sin": "x"})
+    assert reruns(found, "s1", "t").counts == (2,)
+    assert reruns(found, "s1").counts == (1,)
+
+
+def test_numbers_on_the_way_are_finite() -> None:
+    for body, stable in (("t = relu(x)", True), ("t = relu(x); u = log(t)", False)):
+        assert is_stable(case(region("r", "x", body, "t"), "z = multiply(y, t)")) is stable
+
+
+def test_a_part_of_a_complex_tensor_may_have_no_gradient() -> None:
+    parts = case(region("r", "x", "c = to_complex(x, y); t = real(c)", "t"), "z = multiply(t, t)")
+    assert "constant-of-itself" in features_of(parts).case

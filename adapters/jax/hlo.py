@@ -28,8 +28,8 @@ _BRANCHES = re.compile(r"(?:branch_computations=\{|true_computation=)(?P<names>[
 _BODY = re.compile(r"body=%?(?P<name>[\w.\-]+)")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(?P<trips>\d+)"\}')
 _ROW = re.compile(r"^(?P<id>\d+) (?P<rest>.*)$")
-#: A region, a statement in it, and a primitive.
-Key = tuple[str, str, str]
+#: A region, a statement in it, its operation, and a primitive.
+Key = tuple[str, str, str, str]
 #: Opcodes that compute nothing themselves.
 _NO_WORK = frozenset(
     {"fusion", "call", "while", "conditional", "parameter", "get-tuple-element", "tuple"}
@@ -139,6 +139,12 @@ def _until_closed(text: str) -> tuple[str, str]:
     return text, ""
 
 
+def key_of(site: Site, primitive: str) -> Key:
+    """What stands for a primitive of a statement, in either path. Statements of one name may be of
+    several operations."""
+    return site.region, site.label, site.op, primitive
+
+
 @dataclass
 class Computed:
     """Counts of a module by region, statement and primitive.
@@ -193,7 +199,7 @@ class _Values:
         computed = Computed()
         for (site, line, primitive), made in self._made.items():
             ends = [value for value in made if value[0] not in self._read[site, line, primitive]]
-            key, distinct = (site.region, site.label, primitive), set(ends)
+            key, distinct = key_of(site, primitive), set(ends)
             computed.instructions[key] += sum(times for _, times in ends)
             computed.values[key] += sum(times for _, times in distinct)
             computed.behind[key] += sum(times for n, times in distinct if n in self._again)

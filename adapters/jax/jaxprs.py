@@ -191,7 +191,10 @@ class Walk:
             if constant in self._numbers or np.shape(array) == ():
                 return self._constant(array)
             key = ("given", constant)
-        return self._value(key, Made(_Computed(lambda: array), {}))
+        value = self._value(key, Made(_Computed(lambda: array), {}))
+        if not isinstance(array, jax.Array):
+            self._holds.setdefault(value.number, self._unknown())
+        return value
 
     # -- the walk ------------------------------------------------------------------------------
 
@@ -318,7 +321,7 @@ class Walk:
 
     def _knows(self, name: str, operands: Sequence[Value]) -> bool:
         """Whether it is known what a primitive on a reference does: the reference was made in what is
-        walked, and it is read or written as a whole."""
+        walked or handed to it, and it is read or written as a whole."""
         if REFERRING.get(name) != len(operands):
             return False
         return name == "new_ref" or operands[0].number in self._holds
@@ -327,7 +330,9 @@ class Walk:
         """The results of a primitive on a reference, which moves values and computes none."""
         if name == "new_ref":
             reference = self._unknown()
-            self._holds[reference.number] = operands[0]
+            # What the program starts from is no constant where the reference is handed over.
+            constant = self._made[operands[0].number].by is None
+            self._holds[reference.number] = self._unknown() if constant else operands[0]
             return [reference]
         reference, *given = operands
         held = self._holds[reference.number]

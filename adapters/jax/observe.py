@@ -233,7 +233,10 @@ class Observer(Base):
                 held.add(called.executable.computed(program))
             if loaded.path == "plain":
                 self._control = held
-            shown = [site for site in known if any(map(held.instructions.get, _keys(site, known)))]
+            hidden = {
+                _name(s) for s in known if not any(map(held.instructions.get, _keys(s, known)))
+            }
+            shown = [site for site in known if _name(site) not in hidden]
             rerun = Counter({site: self._again(site, known, held) for site in known})
             rerun &= counts.rerun
         samples = tuple(
@@ -255,9 +258,9 @@ class Observer(Base):
         Rerun values that stand under another statement count too, if that has no such primitive itself:
         the derivative of a cosine is a sine, and may be merged with another statement's sine.
         """
-        others = [o for o in known if o.region == site.region and o.label != site.label]
+        others = [o for o in known if o.region == site.region and o != site]
         merged = [
-            held.behind[other.region, other.label, primitive]
+            held.behind[hlo.key_of(other, primitive)]
             for primitive in known[site].primitives
             for other in others
             if primitive not in known[other].primitives
@@ -280,9 +283,14 @@ def _forward(loaded: LoadedProgram) -> Any:
     return loaded.forward(**given, **{name: jax.random.key(0) for name in others})
 
 
+def _name(site: Site) -> tuple[str, str]:
+    """By which executions are told: statements of one name are counted together."""
+    return site.region, site.label
+
+
 def _keys(site: Site, known: Mapping[Site, jaxprs.Signature]) -> list[hlo.Key]:
     """What the counts of a module call the primitives that make a statement's results."""
-    return [(site.region, site.label, primitive) for primitive in known[site].primitives]
+    return [hlo.key_of(site, primitive) for primitive in known[site].primitives]
 
 
 def _executions(
@@ -302,8 +310,11 @@ def _executions(
     for site, number in rerun.items():
         again[site.region] = max(again[site.region], number)
 
+    own = {site.region for site in program.lines.values() if site.kind == "statement"}
+
     def entered(name: str) -> int:
-        return counts.entered[name] or max(map(entered, inner[name]), default=0)
+        inside = [] if name in own else inner[name]
+        return counts.entered[name] or max(map(entered, inside), default=0)
 
     return (
         *(Execution(name, "", "forward", entered(name)) for name in inner),

@@ -119,9 +119,13 @@ VARIANTS: Mapping[str, Parts] = {
 
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant in PyNative mode or in graph mode. Raises `NotOfferedError` where
-    parameters change that backward reads: it reads them as they are then, without recompute too."""
+    parameters change that backward reads: it reads them as they are then, without recompute too. So it
+    does where gradients of gradients of a batch normalisation are taken: the kernel reads memory that is
+    not its own, gives NaN and ends the process."""
     if case.procedure.between == "update" and "saved-overwritten" in features_of(case).case:
         raise NotOfferedError(variant.id, "parameters that change before backward reads them")
+    if case.procedure.order > 1 and case.uses(frozenset({"batch_norm"})):
+        raise NotOfferedError(variant.id, "gradients of gradients of a batch normalisation")
     # One of the two keywords that `Cell.recompute` holds to be bools.
     other = variant.name == "graph-cell-communication"
     wrong = f'{"parallel_optimizer" if other else "mp"}_comm_recompute="wrong"'

@@ -261,7 +261,7 @@ class Operations(following.Follower):
         untold: set[tuple[str, str]] = set()
         statements: Counter[tuple[Site, Phase]] = Counter()
         calls: Counter[Call] = Counter()
-        again: Counter[tuple[Call, str]] = Counter()
+        again: Counter[tuple[Call, Site]] = Counter()
         for run in self.runs:
             known = times(run)
             count = traces(run) if known is None else known
@@ -270,10 +270,8 @@ class Operations(following.Follower):
             else:
                 statements[run.site, run.phase] += known
             if run.phase == "rerun" and run.around:
-                again[run.around[-1], run.site.label] += count
-                calls[run.around[-1]] = max(
-                    calls[run.around[-1]], again[run.around[-1], run.site.label]
-                )
+                again[run.around[-1], run.site] += count
+                calls[run.around[-1]] = max(calls[run.around[-1]], again[run.around[-1], run.site])
             elif run.phase == "forward":
                 for call in run.around:
                     calls[call] = max(calls[call], count)

@@ -49,7 +49,7 @@ def fuzz(
         float | None, typer.Option(min=0, help="Judge no longer than this.", show_default=False)
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed makes the same programs.")] = 0,
-    time_limit: Annotated[float, typer.Option(help="Seconds for one program.")] = 20.0,
+    time_limit: Annotated[float, typer.Option(help="Seconds for one program.")] = 60.0,
     implementation: options.ImplementationName = None,
     option: options.ImplementationOptions = [],  # noqa: B006
     always: options.ImplementationAlways = [],  # noqa: B006

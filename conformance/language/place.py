@@ -130,6 +130,13 @@ def literal_of(statement: Statement | Call) -> bool:
     )
 
 
+def may_cancel(statement: Statement) -> bool:
+    """Whether the gradient of a statement may be zero whatever the numbers are."""
+    names = statement.names()
+    itself = statement.op in ("subtract", "divide", "maximum") and len(set(names)) < len(names)
+    return itself or bool(OPERATIONS[statement.op].parts)
+
+
 def from_region(place: Place, tensor: Tensor) -> bool:
     """Whether another region has returned a tensor before."""
     first = place.calls[0].moment

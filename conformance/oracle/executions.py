@@ -156,8 +156,10 @@ def minimal(assumption: Assumption) -> Counter[Key]:
     """Reruns under `minimal`: only what some gradient needs runs again. A region's count is the largest
     of its statements' counts."""
     solved = minimal_units(assumption)
-    reruns = Counter(step.key for unit in solved for step in unit.reruns)
-    for (region, _), count in tuple(reruns.items()):
+    again = [step for unit in solved for step in unit.reruns]
+    reruns = Counter(step.key for step in again)
+    # Several operations may make one name.
+    for ((region, _), _), count in Counter((s.key, s.statement.op) for s in again).items():
         if region:
             reruns[region, ""] = max(reruns[region, ""], count)
     return reruns
