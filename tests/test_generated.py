@@ -611,3 +611,18 @@ def test_numbers_on_the_way_are_finite() -> None:
 def test_a_part_of_a_complex_tensor_may_have_no_gradient() -> None:
     parts = case(region("r", "x", "c = to_complex(x, y); t = real(c)", "t"), "z = multiply(t, t)")
     assert "constant-of-itself" in features_of(parts).case
+
+
+def test_outputs_may_hold_a_graph_that_no_backward_pass_goes_through() -> None:
+    two = case("a = sin(y)", region("r", "x", "t = sin(x)"), "z = exp(t)")
+    assert "graph-left" not in features_of(two).case
+    assert "graph-left" in features_of(replace(two, outputs=(Ref("z"), Ref("a")))).case
+
+
+def test_a_matrix_near_a_singular_one_has_no_steady_solution() -> None:
+    text = HEAD.replace("w: {shape: [4, 4], normal: 0.5}", "w: {shape: [2, 2], values: {}}")
+    text = text.replace("v: {shape: [4, 4]", "v: {shape: [2, 2]")
+    nodes = f"      - {region('r', '[w, v]', 't = solve(w, v)')}\n      - z = sin(t)\n"
+    for last, steady in (("2.0", True), ("1.0001", False)):
+        (one,) = load_text(text.replace("{}", f"[[1.0, 1.0], [1.0, {last}]]") + nodes, "f.yaml")
+        assert is_stable(one) == steady

@@ -16,6 +16,9 @@ from conformance.emit import functional
 from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import class_name, function, like_numpy
 from conformance.emit.layers import module_class
+from conformance.errors import NotOfferedError
+from conformance.language.flow import Flow, Tensor
+from conformance.language.reach import steps
 from conformance.model.case import Again, Array, Case, Region, walk
 
 from . import operations
@@ -128,6 +131,23 @@ VARIANTS = {
 }
 
 
+def _evaluated(case: Case) -> bool:
+    """Whether a condition of Python's evaluates what comes from a gradient that is taken inside. MLX
+    frees the graph of that, and gradients are zeros, without recompute too."""
+    inner: set[Tensor] = set()
+    for step in steps(Flow(case).items):
+        read = {tensor for tensors in step.reads.values() for tensor in tensors}
+        if step.statement.op == "branch_sin" and not inner.isdisjoint(read):
+            return True
+        if step.statement.op == "slope_of_sin" or not inner.isdisjoint(read):
+            inner.update(step.makes)
+    return False
+
+
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for `function` or `module`."""
+    if case.procedure.kind != "inference" and _evaluated(case):
+        raise NotOfferedError(
+            variant.id, "a condition of Python's on a gradient that is taken inside"
+        )
     return Emitter(case, variant, VARIANTS[variant.name])

@@ -25,7 +25,7 @@ MOST = 1000
 class Observer(Lazy):
     """Observes MLX on the CPU."""
 
-    array, evaluates, implicit = mx.array, (mx, "eval"), ("__bool__",)
+    array, evaluates = mx.array, (mx, "eval")
     entries = frozenset({"Copy", "CustomTransforms", "Depends"})
     views = frozenset({"Reshape", "Squeeze", "Transpose"})
     masks, draws = frozenset({"Sum"}), frozenset({"RandomBits"})

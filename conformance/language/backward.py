@@ -441,6 +441,10 @@ OF_CASES: Mapping[str, tuple[str, Callable[[Backward], bool]]] = {
         "a tensor that backward reads is written over after it was saved",
         lambda b: any(_overwritten(b, step) for step in b.steps),
     ),
+    "graph-left": (
+        "outputs hold what a statement outside of regions has saved, which no backward pass reads",
+        lambda b: any(s.call is None and needed(s) for s in b.held - b.steps),
+    ),
     "inner-regions-save": (
         "more calls of regions save something for backward than there are calls of "
         "outermost regions, of "

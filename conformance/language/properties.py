@@ -12,8 +12,8 @@ from math import prod
 
 from conformance.language import nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
-from conformance.language.flow import Call, Flow, Step, returned, themselves
-from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.language.flow import Call, Flow, Step, Tensor, returned, themselves
+from conformance.language.operations import BOOLS, OPERATIONS, RANDOM
 from conformance.language.place import (
     FEWER,
     LINEAR,
@@ -45,6 +45,10 @@ from conformance.model.case import (
 Shows = Callable[[Place], bool]
 #: The relative tolerance of float16, which is the finer one of half precision.
 HALF = 1e-2
+
+
+def _is_bool(tensor: Tensor) -> bool:
+    return tensor.maker is not None and tensor.maker.op in BOOLS
 
 
 def _of_calls(shows: Callable[[Backward, Call], bool], place: Place) -> bool:
@@ -191,7 +195,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "no-tensor-result": (
         "a region returns no tensor, but numbers, strings, bools or None",
-        lambda p: not any(t.floating or t.of != "computed" for t in p.results),
+        lambda p: not any(t.of != "value" and not _is_bool(t) for t in p.results),
     ),
     "dict-result": (
         "a region returns a dict",

@@ -104,14 +104,6 @@ def test_a_loop_runs_again_without_its_last_iteration(tmp_path: Path) -> None:
     assert reruns(seen) == {"block.": 1, "block.y": 1}
 
 
-def test_what_a_condition_of_python_has_evaluated_has_run(tmp_path: Path) -> None:
-    statements = ["h = exp(a)", "g = slope_of_sin(h)", "y = branch_sin(g)"]
-    seen = observed(written("one", statements, {"a": (3, 4)}), "module", tmp_path)
-    for run in (seen.plain, seen.recomputed):
-        counts = {e.statement: e.count for e in run.executions or () if e.phase == "forward"}
-        assert {counts["h"], counts["g"], counts["y"]} == {1}
-
-
 def test_an_operation_that_gives_its_argument_back_is_none(tmp_path: Path) -> None:
     statements = ["h = exp(a)", "y = reshape(h, shape=[3, 4])"]
     seen = observed(written("one", statements, {"a": (3, 4)}), "function", tmp_path).recomputed

@@ -9,7 +9,6 @@ returned is a rerun.
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
@@ -85,8 +84,6 @@ class Lazy(Base):
     array: type = object
     #: The module and the name in it of the function that evaluates arrays, or trees of them.
     evaluates: tuple[Any, str]
-    #: The names of an array's methods that evaluate it, for Python.
-    implicit: Collection[str] = ()
     #: Names of primitives at which a region's arguments come in.
     entries: Collection[str] = ()
     #: Names of primitives that only change the form (shape, strides) of another one's result.
@@ -138,20 +135,8 @@ class Lazy(Base):
             self._note(results, trees)
             evaluate(*trees)
 
-        def noted(method: Callable[..., Any]) -> Callable[..., Any]:
-            def evaluated(array: Any, *arguments: Any) -> Any:
-                self._note(results, [array])
-                return method(array, *arguments)
-
-            return evaluated
-
         trace = Building(program, on_statement=add_result)
-        with ExitStack() as patches:
-            patches.enter_context(patch.object(module, name, evaluate_noted))
-            for method in self.implicit:
-                with_note = noted(getattr(self.array, method))
-                patches.enter_context(patch.object(self.array, method, with_note))
-            patches.enter_context(trace.active())
+        with trace.active(), patch.object(module, name, evaluate_noted):
             loaded.run()
         samples = tuple(
             RandomSample(r.site.region, r.site.label, r.phase, self._array(r.value))
