@@ -626,3 +626,44 @@ def test_a_matrix_near_a_singular_one_has_no_steady_solution() -> None:
     for last, steady in (("2.0", True), ("1.0001", False)):
         (one,) = load_text(text.replace("{}", f"[[1.0, 1.0], [1.0, {last}]]") + nodes, "f.yaml")
         assert is_stable(one) == steady
+
+
+def test_a_tensor_without_elements_never_holds_other_numbers() -> None:
+    body = "a = unsteady_sin(x, then='values'); b = exp(a)"
+    node = f'{{recompute: r, takes: x, body: "{body}"}}'
+    text = f"{HEAD}      - {node}\n      - z = multiply(b, y)\n    differs: It is not promised.\n"
+    (some,) = load_text(text, "f.yaml")
+    (none,) = load_text(text.replace("[3, 4]", "[0, 4]"), "f.yaml")
+    assert "other-values-read" in features_of(some).case
+    assert "other-values-read" not in features_of(none).case
+
+
+def test_a_dropout_of_no_elements_returns_its_argument() -> None:
+    text = (
+        f"{HEAD}      - {region('r', 'x', 't = dropout(w)', '[t]')}\n      - z = multiply(t, t)\n"
+    )
+    (none,) = load_text(text.replace("w: {shape: [4, 4]", "w: {shape: [0, 4]"), "f.yaml")
+    assert "node-runs-endlessly" in features_of(none).case
+    assert "node-runs-endlessly" not in features_of(load_text(text, "f.yaml")[0]).case
+
+
+def test_which_of_equal_elements_is_the_largest_is_open() -> None:
+    one = case(region("r", "x", "t = maximum(x, y)"), "z = multiply(t, t)")
+    full = [
+        replace(array, fill=replace(array.fill, kind="full", numbers=(1.0,)))
+        for array in one.inputs
+    ]
+    assert is_stable(one)
+    assert not is_stable(replace(one, inputs=tuple(full)))
+
+
+def test_autocast_keeps_casts_of_what_regions_keep() -> None:
+    """PyTorch keeps `a` for the region, and a copy of it in half precision for the product."""
+    text = f"{HEAD}      - a = sin(x)\n      - b = matmul(a, w)\n"
+    text += f"      - {region('r', 'a', 't = matmul(a, v)')}\n      - z = multiply(t, b)\n"
+    (one,) = load_text(text, "f.yaml")
+    (low,) = load_text(f"{text}    autocast: bfloat16\n", "f.yaml")
+    whole, half = expect(one, "whole").memory, expect(low, "whole").memory
+    assert whole is not None
+    assert half is not None
+    assert half.recomputed[1] == whole.recomputed[1] + UNIT // 2

@@ -47,6 +47,7 @@ OVERWRITES = {"recompute": "r(x)", "body": "g = add_in_place(h, x); y = sin(g)"}
 ZEROS = {"recompute": "r(x, w)", "gives": ["y", "u"], "body": "y = sin(x); u = cos(w)"}
 STOPS = {"recompute": "r(x)", "body": "y = stop_gradient(x)"}
 STOPS_FIRST = {"recompute": "r(x)", "gives": ["u", "y"], "body": "y = sin(x); u = stop_gradient(x)"}
+DOUBLED = {"recompute": "r(x)", "body": "y = doubled_sin(x)", "contexts": True}
 VIEWED = {"recompute": "r", "body": "y = permute_dims(x, axes=[1, 0])"}
 FREE = {
     "recompute": "r(x)",
@@ -157,6 +158,8 @@ TABLE = [
      [SIN, "z = sin(y)"]),
     ("cast-before", [CASTS, "z = sin(y)"], [{**CASTS, "autocast": "float16"}, "z = sin(y)"]),
     ("given-by-reference", [SAVES_SHAPE, "z = real(y)"], [NESTED, "z = sin(y)"]),
+    ("node-moves-leaf", ["h = sin(w)", GIVES_CAPTURED, "z = sin(h)"], [GIVES_CAPTURED, "z = sin(y)"]),
+    ("contexts-shown", [DOUBLED, "z = sin(y)"], [DOUBLED, "z = sin(x)"]),
     ("node-frees-graph", ["h = sin(x)", "a = exp(h)", FREES, "z = sin(y)"], [SIN, "z = sin(y)"]),
 ]  # fmt: skip
 

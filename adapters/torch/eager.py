@@ -81,9 +81,13 @@ class Dispatched(TorchDispatchMode):
             if not any(whole):  # nothing reaches a kernel: the line itself is all there is
                 counts[site, phase] = self.trace.completed[site, phase]
                 continue
-            for number in range(1, begun + 1):
-                again = _without_casts(self.seen.get((site, phase, number), []))
-                counts[site, phase] += bool(again) and again in whole
+            seen = [self.seen.get((site, phase, n), []) for n in range(1, begun + 1)]
+            counts[site, phase] = sum(
+                again in whole for again in map(_without_casts, seen) if again
+            )
+            if [] in whole:  # under autocast, a cast may find the dtype that it casts to
+                left = self.trace.completed[site, phase] - sum(map(bool, seen))
+                counts[site, phase] += max(0, left)
         return counts
 
 

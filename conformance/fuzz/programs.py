@@ -131,7 +131,9 @@ class _Program:
         self.between = vocabulary.between(self.words)
         wanted += vocabulary.changed_by(self.words)
         off = self.words.get("procedure") in ("inference", {"backward": {"after": "inference"}})
-        operations = [o for o in known.operations if not (off and o.takes_gradient)]
+        # With gradients off, none is taken, and frameworks differ on what requires one.
+        apart = ("gradient-inside", "gradient-flag") if off else ()
+        operations = [o for o in known.operations if o.capability not in apart]
         dtypes = _DTYPES if "bfloat16" in known.allowed else _DTYPES[:-1]
         self.declared = Declared(choices.one(dtypes))
         # What is unsteady is so from its second call on, which the forward pass is to have none of.

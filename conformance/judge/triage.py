@@ -76,8 +76,10 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
             return Triaged(verdict, Triage.UNEXPECTED, reason)
         warns = verdict.status is Status.WARN
         return Triaged(verdict, Triage.EXPECTED if warns else Triage.UNEXPECTED)
-    deviates = any(v.status.deviates for v in result.verdicts if v.check == verdict.check)
-    reported = verdict.status is Status.REPORT and any(e.tells(verdict) for e in covering)
+    beside = [v for v in result.verdicts if v.check == verdict.check]
+    deviates = any(v.status.deviates for v in beside)
+    told = [v for v in beside if v.status is Status.REPORT]
+    reported = any(e.tells(v) for e in covering for v in told)
     if entry and not deviates and verdict.status is not Status.UNSUPPORTED and not reported:
         reason = f"known deviation is gone: take {entry.where} out ({entry.reason})"
         return Triaged(verdict, Triage.UNEXPECTED, reason, entry)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import combinations, product
 
-from conformance.language.flow import Call, Flow, Step, Tensor, redrawing
+from conformance.language.flow import Call, Flow, Step, Tensor, redrawing, without_elements
 from conformance.language.operations import GLOBAL, OPERATIONS, OTHERS, SAVED
 from conformance.language.reach import STEPWISE, around, losses, reach, steps
 from conformance.model.case import Ref, leaves
@@ -100,10 +100,24 @@ class Backward:
             ends |= more
 
     @cached_property
-    def parameters(self) -> frozenset[Tensor]:
-        """The parameters that have elements."""
-        every = self.flow.case.parameters
-        return frozenset(self.flow.given[p.name] for p in every if 0 not in p.shape)
+    def void(self) -> frozenset[Tensor]:
+        """The tensors without elements: what they hold is never other numbers."""
+        case, void = self.flow.case, set[Tensor]()
+        void.update(self.flow.given[a.name] for a in case.arrays if 0 in a.shape)
+        for step in self.every:
+            if without_elements(step.statement, (tensor in void for tensor in step.read())):
+                void.update(step.makes)
+        return frozenset(void)
+
+    @cached_property
+    def shown(self) -> frozenset[Step]:
+        """The statements that an output depends on."""
+        ends, found = set(self.flow.outputs), set[Step]()
+        for step in reversed(self.every):
+            if not ends.isdisjoint(step.makes):
+                ends.update(step.read())
+                found.add(step)
+        return frozenset(found)
 
     @cached_property
     def saving(self) -> frozenset[Call]:
@@ -163,9 +177,11 @@ class Backward:
         statements that give something else in a rerun. What a policy keeps is that of the forward
         pass, but for the mask of a dropout. What is the same for many values counts if it is
         `stepwise`: which element is largest, say."""
-        changed = set(tensors)
+        changed = set(tensors) - self.void
         read = False
         for step in self.inside(call):
+            if not self.void.isdisjoint((*step.read(), *step.makes)):
+                continue
             own = other(step)
             operation = OPERATIONS[step.statement.op]
             given = (
@@ -230,7 +246,7 @@ def _saved_changed(of: Backward, call: Call, *, stepwise: bool) -> bool:
         step.moment < moment <= call.end
         for step in of.inside(call)
         if step in of.reach.telling.steps and (step.statement.op in STEPWISE) == stepwise
-        for tensor in of.read(step)
+        for tensor in set(of.read(step)) - of.void
         for moment in tensor.changed
     )
 
@@ -375,7 +391,7 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     "captured-parameter-read": (
         "backward reads, in a region, what comes from a parameter that it reads by closure, takes by "
         "name or in a container",
-        lambda b, c: _read_of(b, c, by_reference(c), b.parameters.__contains__),
+        lambda b, c: _read_of(b, c, by_reference(c), lambda tensor: tensor.of == "parameter"),
     ),
     "overwritten-read": (
         "backward reads, in a region, what comes from a tensor that it reads by closure, takes by "
@@ -386,7 +402,7 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     ),
     "given-parameter-read": (
         "backward reads, in a region, what comes from a parameter that is an argument of the region",
-        lambda b, c: _read_of(b, c, c.given, b.parameters.__contains__),
+        lambda b, c: _read_of(b, c, c.given, lambda tensor: tensor.of == "parameter"),
     ),
     "given-overwritten-read": (
         "backward reads, in a region, what comes from an argument of the region that is written over "
@@ -429,6 +445,13 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         "a region reads a tensor in low precision that autocast to another dtype, around the one in the "
         "region, has cast before",
         _cast_before,
+    ),
+    "contexts-shown": (
+        "an output depends on an operation that computes something else outside of a region's contexts",
+        lambda b, c: any(
+            OPERATIONS[step.statement.op].within == "contexts" and step in b.shown
+            for step in b.inside(c)
+        ),
     ),
     "mapped-argument-read": (
         "a region that is mapped runs again, and comes to a statement that reads its arguments",

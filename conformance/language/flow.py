@@ -30,6 +30,8 @@ from conformance.model.case import (
 
 #: Beginnings of the names of dtypes that have a gradient.
 _REAL = ("float", "bfloat", "complex")
+#: Operations whose result may have elements where one of their arguments has none.
+_FILLING = frozenset({"sum", "mean", "max", "concat", "matmul", "linear", "embedding", "conv2d"})
 
 
 @dataclass(eq=False)
@@ -83,6 +85,11 @@ class Step:
     def reads(self) -> Mapping[str, tuple[Tensor, ...]]:
         """The tensors that it reads."""
         return {name: tuple(t.handled for t in some) for name, some in self.handles.items()}
+
+    def read(self) -> Iterator[Tensor]:
+        """All tensors among its arguments."""
+        for tensors in self.reads.values():
+            yield from tensors
 
     def differentiable(self, *, handles: bool = False) -> Iterator[Tensor]:
         """The tensors among its arguments that the operation has a gradient for."""
@@ -287,6 +294,13 @@ def returned(case: Case) -> Iterator[Tree]:
     kept = leaves(case.outputs)
     calls = (node for node in walk(case.program) if isinstance(node, Region | Again))
     yield from (node.gives for node in calls if node.returned in kept)
+
+
+def without_elements(statement: Statement, arguments: Iterable[bool]) -> bool:
+    """Whether the results of a statement have no elements, where this is known of its arguments."""
+    shape = statement.options.get("shape", ())
+    lasting = statement.op not in _FILLING and any(arguments)
+    return lasting or (isinstance(shape, tuple) and 0 in shape)
 
 
 def redrawing(case: Case) -> frozenset[str]:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from conformance.language.flow import redrawing
+from conformance.language.flow import redrawing, without_elements
 from conformance.language.operations import BOOLS, OPERATIONS, OTHERS, SAVED
 from conformance.model.case import (
     Again,
@@ -45,11 +45,13 @@ _CONSTANT = {
     "astype": (1,),
     "raise_if": (1,),
 }
+#: Operations written in Python, which are given zeros for a gradient that there is none of.
+_FILLING = frozenset({"custom_sin", "asking_sin"})
 
 
 class NodeError(Exception):
-    """What a backward pass raises, in a word: `detached`, `freed`, `no-result`, `refused`; or `endless`
-    where it does not come to its end."""
+    """What a backward pass raises, in a word: `detached`, `freed`, `moved`, `no-result`, `refused`; or
+    `endless` where it does not come to its end."""
 
 
 @dataclass(eq=False)
@@ -64,6 +66,8 @@ class _Tensor:
     dtype: str = ""
     #: Whether it shares the memory of another one.
     view: bool = False
+    #: Whether it has no elements.
+    void: bool = False
     made: tuple[_Node, int] | None = None
     gradient: int | None = None
     #: Passes that have added to its gradient.
@@ -89,10 +93,14 @@ class _Node:
     chain: tuple[int, ...]
     operation: str = ""
     call: tuple[Region, Region | Again, _Names] | None = None
+    #: Whether its results have no elements.
+    void: bool = False
     freed: bool = False
 
     def derivative(self, result: int, argument: int) -> int:
         """The derivative of a result with respect to an argument."""
+        if self.void or self.arguments[argument].void:
+            return 0
         if self.operation in _CONSTANT:
             return _CONSTANT[self.operation][argument]
         return _mixed(self.read[argument], result, argument) * 0x9E3779B97F4A7C15 % _PRIME + 1
@@ -137,7 +145,9 @@ class Run:
             if isinstance(value, Array):
                 floating = value.dtype.startswith(("float", "bfloat", "complex"))
                 name = zlib.crc32(value.name.encode())
-                self.names[value.name] = _Tensor(value.gradient, floating, name, value.dtype)
+                tensor = _Tensor(value.gradient, floating, name, value.dtype)
+                tensor.void = 0 in value.shape
+                self.names[value.name] = tensor
             else:
                 self.names[value.name] = None
         self.given = dict(self.names)
@@ -168,7 +178,8 @@ class Run:
             for name, argument in zip(operation.tensors, statement.arguments, strict=True)
         }
         every = [tensor for tensors in named.values() for tensor in tensors]
-        flags = [names.get(name) for name in statement.names()]
+        raises = operation.raises or statement.op == "raise_in_rerun"
+        flags = [] if raises else [names.get(name) for name in statement.names()]
         alike = self._alike([flag for flag in flags if isinstance(flag, bool)])
         value = alike if operation.random else _mixed(alike, *(t.value for t in every))
         values = {name: [t.value for t in tensors] for name, tensors in named.items()}
@@ -182,7 +193,7 @@ class Run:
         if _is_its_argument(statement, every):
             same = every[0]
             if same.asks and not self.opaque:  # a gradient passes through it, as through any other
-                same = _Tensor(True, same.floating, same.value, same.dtype, same.view)
+                same = _Tensor(True, same.floating, same.value, same.dtype, same.view, same.void)
                 self._record(self._node(every, [0], 1, False, statement.op), [same])
             names.update(dict.fromkeys(statement.targets, same))
             return
@@ -194,14 +205,16 @@ class Run:
         view = operation.view and statement.op not in ("astype", "raise_if")
         # A view of what requires a gradient says that it requires one, too, where none is recorded.
         strided = statement.op == "reshape" and any(t.view for t in every)
+        void = without_elements(statement, (tensor.void for tensor in every))
         says = view and not (self._recording or strided) and any(t.asks for t in given)
         made = [
-            _Tensor(asks or says, floating, _mixed(value, n), dtype, view)
+            _Tensor(asks or says, floating, _mixed(value, n), dtype, view, void)
             for n, _ in enumerate(statement.targets)
         ]
         if asks:
-            saves = _saves(statement, names)
-            self._record(self._node(given, reads, len(made), saves, statement.op), made)
+            node = self._node(given, reads, len(made), _saves(statement, names), statement.op)
+            node.void = void
+            self._record(node, made)
         if statement.op == "add_in_place" and self._recording:
             every[0].asks, every[0].made = made[0].asks, made[0].made
         told: object = every[0].asks if statement.op == "asks_gradient" else None
@@ -248,11 +261,11 @@ class Run:
         given = [t for tree in node.takes if isinstance(tree, Ref) for t in _tensors(tree, names)]
         entry = self._node(given, (), 0, bool(given), "")
         recording, self._recording = self._recording, False
+        asks = recording and any(tensor.asks for tensor in given)
         self._body(region, inner)
         self._recording = recording
         outcome = _build(region.gives, inner)
         top = _top(outcome)
-        asks = recording and any(tensor.asks for tensor in given)
         made = [self._result(tensor, given, asks and tensor.floating) for tensor in top]
         if asks:
             entry.results, entry.call = len(top), (region, node, dict(names))
@@ -269,7 +282,7 @@ class Run:
         """A tensor that a region returns, as the result of a node: the same one with another graph, also
         if the region captures it, and a new one for an argument."""
         if tensor in given:
-            return _Tensor(asks, tensor.floating, tensor.value, tensor.dtype, view=True)
+            return _Tensor(asks, tensor.floating, tensor.value, tensor.dtype, True, tensor.void)
         if tensor.view and not asks:
             return tensor
         self.detaches |= tensor.asks and not asks
@@ -290,7 +303,8 @@ class Run:
         return [p for name in leaves(self.case.outputs) for p in _parts(self.names.get(name))]
 
     def behind(self) -> set[int]:
-        """The outermost calls, by their moments, that are in the graph of the outputs."""
+        """The outermost calls, by their moments, that are in the graph of the outputs, or in that of
+        what a region in it captures."""
         waiting = [t.made for t in self._found() if isinstance(t, _Tensor)]
         seen: set[_Node] = set()
         while waiting:
@@ -298,9 +312,12 @@ class Run:
             if node is not None and node not in seen:
                 seen.add(node)
                 waiting += node.before
-        return {node.chain[0] if node.chain else node.moment for node in seen}.intersection(
-            self.calls
-        )
+                if node.call is not None:
+                    region, _, names = node.call
+                    captured = map(names.get, region.captured())
+                    waiting += [t.made for t in captured if isinstance(t, _Tensor)]
+        outermost = {node.chain[0] if node.chain else node.moment for node in seen}
+        return outermost & self.calls.keys()
 
     # -- backward -------------------------------------------------------------------------------------
 
@@ -313,7 +330,7 @@ class Run:
             raise NodeError("detached")
         self._only = {id(self.given[name]) for name in only}
         self._back = True
-        passed = self._pass([(tensor, 1)], retain)
+        passed = self._pass([(tensor, 0 if tensor.void else 1)], retain)
         self._back = False
         if not self.opaque:
             for moment, chain in self.chains.items():
@@ -325,9 +342,12 @@ class Run:
         passed: set[int] = set()
         flowing: dict[_Node, list[int | None]] = {}
         leaves: dict[_Tensor, int | None] = {}
+        given = {id(tensor) for tensor in self.asking.values()}
 
         def give(tensor: _Tensor, made: tuple[_Node, int] | None, number: int | None) -> None:
             if made is None:
+                if tensor.made and tensor.made[0].call and id(tensor) in given:
+                    raise NodeError("moved")
                 if tensor.asks:
                     leaves[tensor] = _sum(leaves.get(tensor), number)
                 return
@@ -341,14 +361,14 @@ class Run:
             give(tensor, tensor.made, number)
         while flowing:
             node = max(flowing, key=lambda n: n.number)
-            given = flowing.pop(node)
+            numbers = flowing.pop(node)
             passed.update(node.chain)
             if node.freed and node.saves:
                 raise NodeError("freed")
             if node.call is not None:
-                back = self._again(node, [number or 0 for number in given])
+                back = self._again(node, [number or 0 for number in numbers])
             else:
-                back = [_through(node, given, place) for place in range(len(node.arguments))]
+                back = [_through(node, numbers, place) for place in range(len(node.arguments))]
             node.freed = node.freed or not retain
             for tensor, made, part in zip(node.arguments, node.before, back, strict=True):
                 if tensor.asks or made is not None:
@@ -381,7 +401,9 @@ class Run:
         self._running.add(node)
         region, call, names = node.call
         names = dict(names)
-        detached = [_Tensor(t.asks, t.floating, t.value, t.dtype) for t in node.arguments]
+        detached = [
+            _Tensor(t.asks, t.floating, t.value, t.dtype, void=t.void) for t in node.arguments
+        ]
         inner = _given(region, call, names, iter(detached))
         moment, self._moment = self._moment, node.moment
         self.entered[node.moment] += 1
@@ -400,6 +422,8 @@ class Run:
 
 def _through(node: _Node, numbers: list[int | None], argument: int) -> int | None:
     """The gradient of an argument of a statement; `None` where those of all results are."""
+    if node.operation in _FILLING:
+        numbers = [number or 0 for number in numbers]
     defined = [(place, number) for place, number in enumerate(numbers) if number is not None]
     if not defined:
         return None
@@ -436,10 +460,11 @@ def _saves(statement: Statement, names: _Names) -> bool:
 
 
 def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:
-    """Whether a statement returns its argument as it is: one that does not raise, or a cast to the dtype
-    that the argument has."""
+    """Whether a statement returns its argument as it is: one that does not raise, a cast to the dtype
+    that the argument has, or a dropout of no elements."""
     cast = bool(given) and given[0].dtype == statement.options.get("dtype", "")
-    return OPERATIONS[statement.op].raises != "" or (cast and statement.op == "astype")
+    empty = bool(given) and given[0].void and statement.op == "dropout"
+    return OPERATIONS[statement.op].raises != "" or (cast and statement.op == "astype") or empty
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -550,8 +550,7 @@ FAMILIES: Mapping[str, str] = {
     "procedure": "the procedure is this one",
     "between": "this happens between forward and backward",
     "outside": "the operation is in the program, outside of regions",
-    "last-saved": "the operation is the last of the region that saves something, and the "
-    "region runs again",
+    "last-saved": "the operation is the last of the region that saves something, and backward reads it",
     "flows-through": "a gradient of all that require one flows through the operation, in the region",
     "changes": "a statement of the region does this when it is called again",
     "raises": "the program has to raise this error",
@@ -563,8 +562,8 @@ def of_region(place: Place) -> Iterator[str]:
     yield from (word for word, (_, shows) in REGION.items() if shows(place))
     yield from (f"op:{s.op}" for s in place.statements)
     inside = (step for call in place.calls for step in steps(call.items))
-    passed = place.reach.needed.steps.intersection(inside)
-    yield from (f"through:{step.statement.op}" for step in passed)
+    asked = place.reach.needed.steps
+    yield from (f"through:{step.statement.op}" for step in asked.intersection(inside))
     yield from (f"own:{s.op}" for s in place.own())
     yield from (f"first:{s.op}" for s in place.statements[:1])
     for tensor in place.results:
@@ -578,7 +577,7 @@ def of_region(place: Place) -> Iterator[str]:
     yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))
     of = backward(place.flow)
     last = (of.last(call) for call in place.calls if call in of.again)
-    yield from (f"last-saved:{s.statement.op}" for s in last if isinstance(s, Step))
+    yield from (f"last-saved:{s.statement.op}" for s in last if isinstance(s, Step) and s in asked)
     inside = (step for call in place.calls for step in of.inside(call))
     yield from (f"flows-through:{step.statement.op}" for step in inside if step in of.steps)
     yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)

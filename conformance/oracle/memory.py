@@ -17,8 +17,9 @@ from conformance.oracle.dataflow import Assumption, Call, Dataflow, Step, assump
 from conformance.oracle.executions import Unit, minimal_units
 from conformance.oracle.tape import itemsize
 
-#: Bytes by what is kept: a tensor by its number, the mask of a step, or the factor of its gradient.
-_Kept = dict[int | Step | tuple[Step, str], int]
+#: Bytes by what is kept: a tensor by its number, the mask of a step, the factor of its gradient, or what
+#: a tensor is cast to.
+_Kept = dict[int | Step | tuple[Step | int, str], int]
 #: Operations whose gradient is a product with a factor that they can already compute in forward.
 _SINES = frozenset(
     {"sin", "cos", "noted_sin", "sin_or_cos", "switched_sin", "counted_sin", "accumulate_sin"}
@@ -53,7 +54,7 @@ def expected_memory(
         views = any(step.statement.op in VIEWS | _PARTS for step in dataflow.steps)
         masks = any("mask" in assumed.residuals(step) for step in dataflow.steps)
         for view, wide in itertools.product((True, False)[not views :], (False, True)[: 1 + masks]):
-            way = _Way(assumed, alive, held, view, wide)
+            way = _Way(assumed, alive, held, view, wide, bool(case.autocast))
             before = way.plain()
             least, most = way.recomputed(units)
             spared = way.spared() if "cheap" in assumed.regions else before
@@ -128,6 +129,8 @@ class _Way:
     held: frozenset[Step]
     views: bool
     wide: bool
+    #: Whether the program runs under autocast.
+    low: bool = False
 
     @property
     def dataflow(self) -> Dataflow:
@@ -248,7 +251,16 @@ class _Way:
                 most |= around.difference(unit.producers) | unit.kept_results
                 most = most.union(*(call.kept for call in unit.calls))
         fewest = _bytes((*self.outside(self.alive), self.tensors(least)))
-        return fewest, _bytes((*self.outside(self.held), self.tensors(most)))
+        return fewest, _bytes((*self.outside(self.held), self.tensors(most), self.casts(most)))
+
+    def casts(self, kept: Set[int]) -> _Kept:
+        """What autocast keeps in low precision outside of regions and the plain run does not: of tensors
+        that regions keep as they are, or in the graph of an argument."""
+        steps = [s for s in self.held if s.call is None and OPERATIONS[s.statement.op].lowered]
+        both = kept & {n for step in steps for n in step.reads}
+        late = {n for step in steps if step not in self.alive for n in step.reads}
+        tensors = self.dataflow.tensors
+        return {(n, "cast"): tensors[n].nbytes // 2 for n in both | late if self.low}
 
     def outside(self, steps: Iterable[Step]) -> list[_Kept]:
         """What the steps among these keep that are not recomputed."""

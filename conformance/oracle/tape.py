@@ -234,6 +234,11 @@ def rounding(change: Callable[[Elements], Elements]) -> AbstractContextManager[N
     return _set(rounding=change)
 
 
+def _apart(data: Elements) -> Elements:
+    """The elements; where results are rounded, no two of them are equal: which one counts is open."""
+    return data if _state.rounding is None else _state.rounding(data)
+
+
 def executions() -> list[tuple[str, str, str]]:
     """What ran since the process began, in order: (name of the region's function, or '' outside of
     regions; operation, or '' for the region itself; `forward` or `rerun`)."""
@@ -846,9 +851,10 @@ def abs(x: Tensor) -> Tensor:
 def maximum(a: Tensor | float, b: Tensor | float) -> Tensor:
     """The larger of a and b, broadcast; where they are equal the gradient goes to a."""
     a, b = _pair(a, b)
+    first = _apart(a.data) >= _apart(b.data)
     slopes = (
-        lambda g, a, b: multiply(g, _const(a.data >= b.data, g.dtype)),
-        lambda g, a, b: multiply(g, _const(a.data < b.data, g.dtype)),
+        lambda g, a, b: multiply(g, _const(first, g.dtype)),
+        lambda g, a, b: multiply(g, _const(~first, g.dtype)),
     )
     return _record((a, b), np.maximum(a.data, b.data), (a, b), *slopes)
 
@@ -863,7 +869,7 @@ def max(x: Tensor, axis: int = -1, keepdims: bool = False) -> Tensor:
         np.put_along_axis(chosen, np.expand_dims(first.data, axis), 1.0, axis)
         return multiply(reshape(g, _reduced(shape, axis)), _const(chosen, g.dtype))
 
-    first = Tensor(x.data.argmax(axis), "int64")
+    first = Tensor(_apart(x.data).argmax(axis), "int64")
     return _unary(x, x.data.max(axis, keepdims=keepdims), back, first)
 
 
