@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from conformance import __version__
-from conformance.cli import cases, compare, export, fuzz, known, report, run
+from conformance.cli import cases, check, compare, export, fuzz, known, report, run
 from conformance.errors import ConformanceError
 from conformance.exits import MEANINGS, Exit
 from conformance.words import printable
@@ -35,6 +35,7 @@ app.command()(cases.show)
 app.command()(cases.emit)
 app.command()(known.known)
 app.command(epilog=EXIT_CODES)(fuzz.fuzz)
+app.command(epilog=EXIT_CODES)(check.check)
 app.command(epilog=EXIT_CODES)(export.export)
 app.command()(cases.schema)
 #: Commands of earlier versions, and what to use instead.

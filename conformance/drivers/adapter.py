@@ -152,6 +152,8 @@ class AdapterModel(Strict):
     title: str
     packages: list[str]
     """Distributions whose versions a run records."""
+    imports: list[str] = []
+    """Modules whose import in a program of one's own says that it is the framework's."""
     place: int = 50
     """Where reports list it: the least first, equal ones by name, the reference last."""
     builds_on: list[str] = []

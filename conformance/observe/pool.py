@@ -268,11 +268,11 @@ class _Worker:
                 self.close()
                 log = printed.decode("utf-8", "replace").strip()[-_LOG_TAIL:]
                 if received:
-                    return Crashed(_ending(code), log)
+                    return Crashed(ending(code), log)
                 # It died between two programs: neither is to blame, so this one is run once more.
                 if not is_retry:
                     return self._call(function, arguments, limit, is_retry=True)
-                problem = f"it ended with {_ending(code)}"
+                problem = f"it ended with {ending(code)}"
                 return Broken(f"the worker process does not start: {problem}", log)
 
 
@@ -296,7 +296,7 @@ def completed(adapter: Adapter, described: Described) -> Described:
     return described if signature is None else by_signature(adapter, described, signature)
 
 
-def _ending(code: int) -> str:
+def ending(code: int) -> str:
     """An exit code in words; a negative one is that of a signal, as in `subprocess`."""
     if code < 0:
         try:

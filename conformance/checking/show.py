@@ -1,0 +1,98 @@
+"""The result of a check as text, as JSON and as a page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from conformance.checking.judge import Line
+from conformance.checking.run import Result
+from conformance.model.verdict import Status
+from conformance.words import counted, printable
+from conformance.writing import write_text
+
+#: How a line that is not as it should be begins.
+_SIGN = {
+    Status.PASS: "",
+    Status.REPORT: "note: ",
+    Status.UNSUPPORTED: "not observed: ",
+    Status.WARN: "warning: ",
+}
+_COLOUR = {Status.PASS: "green", Status.REPORT: "", Status.UNSUPPORTED: "dim", Status.WARN: "yellow"}
+_WIDTH = 16
+
+
+def heading(result: Result) -> str:
+    """The file, the framework's version, and how large the model is."""
+    checked = result.checked
+    versions = [f"{name} {v}" for name, v in checked.versions.items() if name != "python"]
+    told = [", ".join(versions) or checked.framework]
+    if checked.size:
+        told.append(f"{checked.size:,} parameters")
+    if checked.steps > 1:
+        told.append(counted(checked.steps, "step"))
+    return f"{result.file.name}: {', '.join(told)}"
+
+
+def show(result: Result, console: Console | None = None) -> None:
+    """Print the result."""
+    console = console or Console(highlight=False, soft_wrap=True)
+    console.print(Text(printable(heading(result))))
+    for one in result.lines:
+        colour = _COLOUR.get(one.status, "red")
+        console.print(Text(f"  {one.check:<{_WIDTH}}"), Text(_words(one), style=colour), sep="")
+        for detail in one.details:
+            console.print(Text(f"  {'':<{_WIDTH}}{printable(detail)}"))
+    ended = any(one.status is Status.CRASHED for one in result.lines)
+    if ended and result.printed.strip():
+        console.print(Text(printable(result.printed.strip()[-2000:]), style="dim"))
+    console.print(Text(printable(result.conclusion), style="bold"))
+
+
+def _words(one: Line) -> str:
+    return printable(_SIGN.get(one.status, f"{one.status.value.upper()}: ") + one.message)
+
+
+def as_json(result: Result) -> str:
+    """The result as JSON: the lines, and all that was observed."""
+    told = {
+        "file": str(result.file),
+        "ok": result.ok,
+        "conclusion": result.conclusion,
+        "lines": [
+            {
+                "check": one.check,
+                "status": one.status,
+                "level": one.level,
+                "message": one.message,
+                "details": one.details,
+            }
+            for one in result.lines
+        ],
+        "observed": result.checked,
+    }
+    return msgspec.json.format(msgspec.json.encode(told)).decode()
+
+
+def write_page(result: Result, file: Path) -> None:
+    """Write the result as a page of its own, in the style of the report. Raises `WriteError`."""
+    style = (Path(__file__).parents[1] / "report" / "templates" / "style.css").read_text("utf-8")
+    write_text(file, "\n".join(_page(result, style)))
+
+
+def _page(result: Result, style: str) -> Iterator[str]:
+    title = html.escape(heading(result))
+    yield f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<style>{style}</style></head><body><main><h1>{html.escape(result.conclusion)}</h1>"
+    yield f"<p>{title}</p><table><tbody>"
+    for one in result.lines:
+        details = "".join(f"<br>{html.escape(detail)}" for detail in one.details)
+        words = html.escape(one.message)
+        yield f"<tr><th>{one.check}</th><td>{one.status.value}</td><td>{words}{details}</td></tr>"
+    yield "</tbody></table></main></body></html>"

@@ -1,0 +1,1 @@
+"""Running a program of somebody's own, with and without recomputation, in a worker process."""

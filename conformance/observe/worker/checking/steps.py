@@ -1,0 +1,278 @@
+"""What is run of a program, and in which order.
+
+Three models are trained beside each other: without recomputation, once more without it (the control), and
+with it. Each step of theirs is compared and forgotten before the next. Where the third one differs, it
+is run again with every region called plainly, which tells whether recomputation is to blame.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from conformance.model.checked import Bytes, Checked, Compared, Place, Raised
+from conformance.observe.worker.checking.base import Trained
+from conformance.observe.worker.checking.session import Given, ProgramError, Session, sizes
+
+T = TypeVar("T")
+#: Steps after the first of which memory is read again, where it seems to grow.
+_GROWTH_STEPS = 4
+
+
+def check_training(session: Session, checked: Checked, steps: int, bisect: bool) -> Checked:
+    """Check a program that has `model`, `batch` and `loss`."""
+    told = replace(checked, tolerance=session.tolerance, tolerance_why=session.why)
+    try:
+        plain, control = session.made(False), session.made(False)
+        control.start_as(plain)
+        told = _counted(session, told, plain)
+    except ProgramError as error:
+        return replace(told, plain_raised=error.raised)
+    try:
+        recomputed = session.made(True)
+        recomputed.start_as(plain)
+    except ProgramError as error:
+        return replace(told, raised=error.raised)
+    told = _stepped(session, told, (plain, control, recomputed), steps)
+    if told.plain_raised is not None:
+        return told
+    deviates = told.raised is not None or any(one.wrong for one in told.compared)
+    del control
+    if told.raised is None:
+        told = _measured(session, told, plain, recomputed, steps)
+    del plain, recomputed
+    gc.collect()
+    return _explained(session, told, bisect) if deviates else told
+
+
+def _counted(session: Session, checked: Checked, plain: Trained) -> Checked:
+    trained = session.framework.leaves(plain.parameters())
+    return replace(checked, size=sizes(trained), parameters=len(trained))
+
+
+def _stepped(
+    session: Session, checked: Checked, models: tuple[Trained, Trained, Trained], steps: int
+) -> Checked:
+    """The steps, until one is found to differ."""
+    plain, control, recomputed = models
+    compared: list[Compared] = []
+    differs: tuple[Compared, ...] = ()
+    seconds: list[tuple[float, float]] = []
+    for step in range(steps):
+        last = step == steps - 1
+        try:
+            first, second = session.step(plain, step), session.step(control, step)
+            if last:
+                first.given["parameters"] = session.state(plain)
+                second.given["parameters"] = session.state(control)
+        except ProgramError as error:
+            return replace(checked, plain_raised=error.raised)
+        if not differs:
+            differs = tuple(
+                one
+                for one in session.compare(step, first.given, second.given, None)
+                if one.wrong or one.largest
+            )
+        session.note(step == 0)
+        try:
+            third = session.step(recomputed, step)
+            if last:
+                third.given["parameters"] = session.state(recomputed)
+        except ProgramError as error:
+            checked = replace(checked, raised=error.raised)
+            break
+        finally:
+            if step == 0:
+                checked = replace(checked, regions=session.regions.taken())
+        seconds.append((first.seconds, third.seconds))
+        compared += session.compare(step, first.given, third.given, second.given)
+        if any(one.wrong for one in compared):
+            break
+    fastest = [min(column) for column in zip(*(seconds[1:] or seconds), strict=True)] or [0.0, 0.0]
+    return replace(
+        checked,
+        steps=len(seconds),
+        compared=tuple(compared),
+        control=differs,
+        seconds_plain=fastest[0],
+        seconds_recomputed=fastest[1],
+    )
+
+
+def _explained(session: Session, checked: Checked, bisect: bool) -> Checked:
+    """What deviates, told from what switching recomputation on changes besides."""
+    names = [region.name for region in checked.regions]
+    if not names:
+        why = f"no recompute function of {checked.framework} was called"
+        return replace(checked, not_bisected=why)
+    last = max([one.step for one in checked.compared] + [checked.raised.step if checked.raised else 0])
+
+    def run(plainly: Callable[[str], bool]) -> tuple[tuple[Compared, ...], Raised | None]:
+        session.through(plainly)
+        try:
+            return _compared_until(session, last), None
+        except ProgramError as error:
+            return (), error.raised
+        finally:
+            session.through(lambda name: False)
+            gc.collect()
+
+    through, raised = run(lambda name: True)
+    checked = replace(checked, through=through, through_raised=raised)
+    if not bisect or raised is not None or any(one.wrong for one in through):
+        return checked
+
+    def deviates(recomputed: Sequence[str]) -> bool:
+        found, error = run(lambda name: name not in recomputed)
+        return error is not None or any(one.wrong for one in found)
+
+    return replace(checked, smallest=tuple(smallest(names, deviates)))
+
+
+def _compared_until(session: Session, last: int) -> tuple[Compared, ...]:
+    """Steps of a model without recomputation and of one with it, up to one that differs."""
+    plain, recomputed = session.made(False), session.made(True)
+    recomputed.start_as(plain)
+    compared: list[Compared] = []
+    for step in range(last + 1):
+        first, second = session.step(plain, step), session.step(recomputed, step)
+        compared = session.compare(step, first.given, second.given, None)
+        if any(one.wrong for one in compared):
+            break
+    return tuple(compared)
+
+
+def smallest(whole: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> Sequence[T]:
+    """A subset, of the elements of a set for which something holds, that holds and of which no element
+    can be left out. Fewer are tried at a time, first half of them."""
+    size = (len(whole) + 1) // 2
+    while size and len(whole) > 1:
+        for start in range(0, len(whole), size):
+            rest = [*whole[:start], *whole[start + size :]]
+            if rest and holds(rest):
+                whole = rest
+                size = min(size, (len(whole) + 1) // 2)
+                break
+        else:
+            size //= 2
+    return whole
+
+
+def _measured(
+    session: Session, checked: Checked, plain: Trained, recomputed: Trained, steps: int
+) -> Checked:
+    """What runs again, and memory: steps of their own, in which these are watched."""
+    framework = session.framework
+    before, counts, _ = _watched(session, plain, steps, 1)
+    after, again, held = _watched(session, recomputed, steps, 2)
+    grown_plain: Sequence[int] = ()
+    resolution = framework.observer.resolution
+    if len(held) > 1 and held[-1] - held[0] > resolution:  # once may be a cache that fills
+        _, _, held = _watched(session, recomputed, steps + 2, _GROWTH_STEPS)
+        _, _, grown_plain = _watched(session, plain, steps + 1, _GROWTH_STEPS)
+    names = {**counts, **again}
+    places = (Place(name, counts.get(name, 0), again.get(name, 0)) for name in names)
+    return replace(
+        checked,
+        places=tuple(places),
+        uncounted=framework.uncounted,
+        memory_plain=before,
+        memory_recomputed=after,
+        unmeasured=framework.unmeasured,
+        grown=tuple(one - held[0] for one in held),
+        grown_plain=tuple(one - grown_plain[0] for one in grown_plain),
+        resolution=resolution,
+    )
+
+
+def _watched(
+    session: Session, trained: Trained, first: int, number: int
+) -> tuple[Bytes, Mapping[str, int], list[int]]:
+    """Memory and counts of a step, and the bytes held after each of `number` steps."""
+    framework, observer = session.framework, session.framework.observer
+    held: dict[str, int | None] = {}
+    counts: Mapping[str, int] = {}
+    after: list[int] = []
+    peak: int | None = None
+
+    def on_phase(phase: str, holds: Any) -> None:
+        if phase in held:
+            return
+        observer.settle()
+        now = observer.held()
+        if phase == "backward" and now is not None:
+            distinct = {observer.identity(t): observer.nbytes(t) for t in _flat(holds)}
+            now -= sum(distinct.values())
+        held[phase] = now
+        if phase == "forward":
+            observer.reset_peak()
+
+    with ExitStack() as stack:
+        stack.enter_context(framework.watching())
+        for index in range(number):
+            session.watch.on_phase = on_phase if index == 0 else lambda phase, holds: None
+            session.watch.reading = index == 0
+            try:
+                if index == 0:
+                    with framework.counting(trained) as counting:
+                        session.step(trained, first, read=False)
+                    counts, peak = counting(), observer.peak()
+                else:
+                    session.step(trained, first + index, read=False)
+            finally:
+                session.watch.on_phase = lambda phase, holds: None
+                session.watch.reading = False
+            observer.settle()
+            now = observer.held()
+            if now is not None:
+                after.append(now)
+    start, kept = held.get("forward"), held.get("backward")
+    if start is None:
+        return Bytes(), counts, after
+    if peak is None:
+        peak_beyond = framework.peak_of(trained, session.file.batch(first))
+    else:
+        peak_beyond = peak - start
+    return Bytes(None if kept is None else kept - start, peak_beyond), counts, after
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, tuple | list):
+        return [leaf for part in value for leaf in _flat(part)]
+    if isinstance(value, Mapping):
+        return [leaf for part in value.values() for leaf in _flat(part)]
+    return [value]
+
+
+def check_program(session: Session, checked: Checked, steps: int, bisect: bool) -> Checked:
+    """Check a program that has `plain`, `recomputed` and `run`: what `run` returns for each is compared."""
+
+    def run(path: str) -> Given:
+        session.seed(1)
+        session.watch.phase = "run"
+        with session.catching(0):
+            returned = session.file.run(getattr(session.file, path))
+            return {"outputs": session.values(returned), "random state": session.framework.drawn()}
+
+    told = replace(checked, tolerance=session.tolerance, tolerance_why=session.why)
+    try:
+        plain, control = run("plain"), run("plain")
+    except ProgramError as error:
+        return replace(told, plain_raised=error.raised)
+    differs = session.compare(0, plain, control, None)
+    told = replace(told, control=tuple(one for one in differs if one.wrong or one.largest))
+    session.note(True)
+    try:
+        recomputed = run("recomputed")
+    except ProgramError as error:
+        return replace(told, raised=error.raised, regions=session.regions.taken())
+    told = replace(told, regions=session.regions.taken(), steps=1)
+    session.note(False)
+    compared = session.compare(0, plain, recomputed, control)
+    return replace(told, compared=tuple(compared), uncounted="a program of this form has no layers")
+
+
