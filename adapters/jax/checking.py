@@ -161,7 +161,6 @@ class Framework(base.Framework):
     """JAX on the CPU."""
 
     unit = "operations"
-    packages = ("jax",)
     recomputes: Sequence[Recompute] = (
         Recompute("jax", "checkpoint", "transform"),
         Recompute("jax", "remat", "transform"),

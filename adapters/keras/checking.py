@@ -43,7 +43,7 @@ class Trained(base.Trained):
         the layers of a process, so that another model made alike has other names."""
         found: dict[str, Any] = {}
         for thing in things:
-            path = "/".join(_AUTOMATIC.sub("", part) for part in thing.path.split("/"))
+            path = "/".join(_AUTOMATIC.sub("", part) for part in (thing.path or thing.name).split("/"))
             several = sum(name.partition(" ")[0] == path for name in found)
             found[f"{path} ({several + 1})" if several else path] = thing
         return found
@@ -116,7 +116,6 @@ def _loss(returned: Any) -> Any:
 class Framework(base.Framework):
     """Keras on the CPU, on the backend that `KERAS_BACKEND` names."""
 
-    packages = ("keras",)
     recomputes: Sequence[Recompute] = (Recompute("keras", "remat", "transform"),)
 
     def __init__(self) -> None:

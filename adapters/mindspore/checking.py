@@ -67,7 +67,6 @@ class Trained(base.Trained):
 class Framework(base.Framework):
     """MindSpore on the CPU, in PyNative mode."""
 
-    packages = ("mindspore",)
     recomputes: Sequence[Recompute] = (
         Recompute("mindspore", "recompute", "call", _OPTIONS),
         Recompute("mindspore.nn", "Cell.recompute", "mark"),

@@ -64,7 +64,6 @@ class Trained(base.Trained):
 class Framework(base.Framework):
     """MLX on the CPU."""
 
-    packages = ("mlx",)
     recomputes: Sequence[Recompute] = (
         Recompute("mlx.core", "checkpoint", "transform"),
         Recompute("mlx.nn.utils", "checkpoint", "transform"),

@@ -63,7 +63,7 @@ class Trained(base.Trained):
 class Framework(base.Framework):
     """PaddlePaddle on the CPU, in dynamic mode."""
 
-    packages = ("paddle",)
+    told = ("no-top-level-argument-requires-gradient", "nested-inputs")
     recomputes: Sequence[Recompute] = (
         Recompute("paddle.distributed.fleet.utils", "recompute", "call", _OPTIONS),
         Recompute("paddle.distributed.fleet.recompute", "recompute", "call", _OPTIONS),
@@ -84,6 +84,9 @@ class Framework(base.Framework):
     def features(
         self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> set[str]:
-        tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, paddle.Tensor)]
-        frozen = all(tensor.stop_gradient for tensor in tensors)
-        return {"no-top-level-argument-requires-gradient"} if frozen else set()
+        found, given = set(), (*args, *kwargs.values())
+        if all(not isinstance(one, paddle.Tensor) or one.stop_gradient for one in given):
+            found.add("no-top-level-argument-requires-gradient")
+        if any(isinstance(value, dict | list | tuple) for value in given):
+            found.add("nested-inputs")
+        return found

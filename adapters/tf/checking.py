@@ -83,7 +83,6 @@ class Trained(base.Trained):
 class Framework(base.Framework):
     """TensorFlow on the CPU, eagerly."""
 
-    packages = ("tensorflow", "keras")
     recomputes: Sequence[Recompute] = (
         Recompute("tensorflow", "recompute_grad", "transform"),
         Recompute("keras", "remat", "transform"),

@@ -6,11 +6,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from conformance.observe.worker.checking import base
 from conformance.observe.worker.checking.base import LEARNING_RATE, Watch
@@ -20,6 +22,10 @@ from .eager import Observer
 
 #: What `checkpoint` takes for itself.
 _OPTIONS = ("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state")
+
+
+_TORCH = str(Path(torch.__file__).parent)
+_CHECKPOINT = sys.modules[checkpoint.__module__].__file__
 
 
 class Trained(base.Trained):
@@ -68,7 +74,7 @@ class Framework(base.Framework):
 
     variant = "non-reentrant"
     unit = "operations"
-    packages = ("torch",)
+    told = ("no-top-level-argument-requires-gradient", "nested-inputs")
     recomputes: Sequence[Recompute] = (
         Recompute("torch.utils.checkpoint", "checkpoint", "call", frozenset(_OPTIONS)),
     )
@@ -93,10 +99,11 @@ class Framework(base.Framework):
     def features(
         self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> set[str]:
-        tensors = [value for value in args if isinstance(value, torch.Tensor)]
         found = set()
-        if not any(tensor.requires_grad for tensor in tensors):
+        if not any(isinstance(value, torch.Tensor) and value.requires_grad for value in args):
             found.add("no-top-level-argument-requires-gradient")
+        if any(isinstance(value, dict | list | tuple) for value in args):
+            found.add("nested-inputs")
         return found
 
     @contextmanager
@@ -126,8 +133,14 @@ class _Operations(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def _place(self, frame: FrameType | None) -> str | None:
+        """The innermost layer that runs; `None` for what belongs to no layer's forward pass, and for what
+        `checkpoint` does itself."""
+        function = False
         while frame is not None:
             code = frame.f_code
+            function = function or not code.co_filename.startswith(_TORCH)
+            if code.co_filename == _CHECKPOINT and not function:
+                return None
             if code.co_name == "_call_impl":
                 name = self._layers.get(id(frame.f_locals.get("self")))
                 if name is not None:

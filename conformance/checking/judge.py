@@ -17,6 +17,8 @@ TITLES = {
     "parameters": "parameters",
     "random state": "random state",
 }
+#: How much more than plain the peak may be before it is worth a warning.
+_MORE = 1.05
 #: How many layers that did not run again are named.
 _NAMED = 4
 
@@ -64,7 +66,8 @@ def _errors(checked: Checked) -> Iterator[Line]:
         besides = "It raises the same with every region called plainly: recomputation is not the cause."
         yield Line("error", Status.REPORT, Level.REPORT, said, (besides,))
         return
-    yield Line("error", Status.FAIL, Level.MUST, said, _of_regions(checked))
+    yield Line("error", Status.FAIL, Level.MUST, said)
+    yield from _of_regions(checked)
 
 
 def _comparisons(checked: Checked) -> Iterator[Line]:
@@ -84,8 +87,9 @@ def _comparisons(checked: Checked) -> Iterator[Line]:
             said = _different(what, wrong, checked)
             yield Line(what, Status.REPORT, Level.REPORT, said, (note, *_listed(wrong)))
         else:
-            details = (*_listed(wrong), *_of_regions(checked))
-            yield Line(what, Status.FAIL, Level.MUST, _different(what, wrong, checked), details)
+            yield Line(what, Status.FAIL, Level.MUST, _different(what, wrong, checked), _listed(wrong))
+    if checked.raised is None and any(one.wrong for one in checked.compared) and not besides:
+        yield from _of_regions(checked)
     if checked.control:
         first = checked.control[0]
         name = first.differs[0].name if first.differs else first.what
@@ -146,10 +150,12 @@ def _listed(wrong: Compared) -> tuple[str, ...]:
     return tuple(_one(one) for one in wrong.differs[1:])
 
 
-def _of_regions(checked: Checked) -> tuple[str, ...]:
+def _of_regions(checked: Checked) -> Iterator[Line]:
     if checked.smallest:
-        return (f"The smallest set of regions that deviates: {', '.join(checked.smallest)}",)
-    return (f"Not bisected: {checked.not_bisected}",) if checked.not_bisected else ()
+        said = f"the deviation needs {', '.join(checked.smallest)}; all others may be recomputed"
+        yield Line("regions", Status.REPORT, Level.REPORT, said)
+    elif checked.not_bisected:
+        yield Line("regions", Status.UNSUPPORTED, Level.REPORT, checked.not_bisected)
 
 
 def _ran_again(checked: Checked) -> Iterator[Line]:
@@ -202,7 +208,7 @@ def _costs(checked: Checked) -> Iterator[Line]:
     if plain.peak and recomputed.peak is not None:
         told.append(f"peak {_share(recomputed.peak, plain.peak)}")
     if told:
-        saves = not plain.peak or recomputed.peak is None or recomputed.peak <= plain.peak
+        saves = not plain.peak or (recomputed.peak or 0) <= _MORE * plain.peak
         status = Status.PASS if saves else Status.WARN
         yield Line("memory", status, Level.SHOULD, ", ".join(told))
     elif checked.unmeasured:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from conformance.checking.judge import Line, conclusion, is_right, judge
 from conformance.checking.source import ProgramFileError, Source, read
+from conformance.checking.why import Guess, guesses
 from conformance.drivers.adapter import Adapter, all_adapters, find_adapter
 from conformance.errors import BrokenAdapterError
+from conformance.judge.known import read as read_known
 from conformance.model.checked import Checked
 from conformance.model.verdict import Level, Status
 from conformance.observe.pool import ending
@@ -32,6 +34,8 @@ class Result:
     file: Path
     checked: Checked
     lines: tuple[Line, ...]
+    #: Known causes that the deviation looks like.
+    guesses: tuple[Guess, ...] = ()
     printed: str = ""
 
     @property
@@ -92,13 +96,15 @@ def _judged(source: Source, steps: int, bisect: bool, time_limit: float) -> Resu
             checked = pickle.loads(answer)
             if isinstance(checked, Broken):
                 raise _broken(source.adapter, checked)
-            return Result(source.file, checked, judge(checked), printed)
+            lines = judge(checked)
+            guessed = () if is_right(lines) else guesses(checked, read_known(source.adapter.known))
+            return Result(source.file, checked, lines, guessed, printed)
         case Late(received):
             what = f"no answer within {time_limit:g} s" if received else "Python did not start"
-            return Result(source.file, nothing, (_ended(Status.TIMEOUT, what),), printed)
+            return Result(source.file, nothing, (_ended(Status.TIMEOUT, what),), (), printed)
         case Died(code, _, _):
             what = f"the process died of {ending(code)}"
-            return Result(source.file, nothing, (_ended(Status.CRASHED, what),), printed)
+            return Result(source.file, nothing, (_ended(Status.CRASHED, what),), (), printed)
 
 
 def _ended(status: Status, what: str) -> Line:

@@ -51,6 +51,8 @@ def show(result: Result, console: Console | None = None) -> None:
     ended = any(one.status is Status.CRASHED for one in result.lines)
     if ended and result.printed.strip():
         console.print(Text(printable(result.printed.strip()[-2000:]), style="dim"))
+    for guess in result.guesses:
+        console.print(Text(printable(f"It looks like a known cause, {guess.cause}: {guess}")))
     console.print(Text(printable(result.conclusion), style="bold"))
 
 
@@ -74,6 +76,7 @@ def as_json(result: Result) -> str:
             }
             for one in result.lines
         ],
+        "guesses": [guess._asdict() for guess in result.guesses],
         "observed": result.checked,
     }
     return msgspec.json.format(msgspec.json.encode(told)).decode()

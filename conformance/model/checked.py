@@ -105,6 +105,8 @@ class Checked(Struct, frozen=True, omit_defaults=True):
     unit: str = ""
     uncounted: str = ""
     regions: tuple[RegionSeen, ...] = ()
+    #: The features that regions would show here if they had them.
+    told: tuple[str, ...] = ()
     memory_plain: Bytes = Bytes()
     memory_recomputed: Bytes = Bytes()
     unmeasured: str = ""

@@ -7,12 +7,10 @@ own.
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -84,10 +82,10 @@ class Framework(ABC):
     variant: str
     #: The framework's recompute functions.
     recomputes: Sequence[Recompute] = ()
-    #: The framework's packages: functions in them are not the program's.
-    packages: Sequence[str] = ()
+    #: The features, in the words of causes, that `features` can see of a region.
+    told: Sequence[str] = ()
     #: What `counting` counts.
-    unit = "calls of layers"
+    unit = "calls of layers and functions"
     #: Why memory or reruns cannot be told, if they cannot.
     unmeasured = ""
     uncounted = ""
@@ -113,8 +111,8 @@ class Framework(ABC):
     def counting(self, trained: Trained) -> AbstractContextManager[Callable[[], Mapping[str, int]]]:
         """Count what runs inside the `with`, by layer or function."""
         layers = {id(layer): name for name, layer in trained.layers().items()}
-        folders = [str(Path(str(sys.modules[p].__file__)).parent) for p in self.packages]
-        return calls.counted(layers, tuple(folders))
+        file, watch = str(trained.file.__file__), trained.watch
+        return calls.counted(layers, file, when=lambda: watch.phase in ("forward", "backward"))
 
     def peak_of(self, trained: Trained, batch: Any) -> int | None:
         """The peak of a step where the observer cannot read it while the step runs."""

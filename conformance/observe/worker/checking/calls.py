@@ -1,4 +1,4 @@
-"""How often the layers of a model, and the functions of a program's own files, are called in a step.
+"""How often the layers of a model, and the functions of a program's file, are called in a step.
 
 What recomputation runs again, it calls again: the difference to a step without recomputation is what
 ran again. Python sees this wherever it runs the model's code each time.
@@ -7,80 +7,61 @@ ran again. Python sees this wherever it runs the model's code each time.
 from __future__ import annotations
 
 import sys
-import sysconfig
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import CodeType, FrameType
-from typing import Any
+from types import FrameType
 
 #: Methods that run a layer.
-RUNS = ("forward", "call", "construct", "__call__")
+RUNS = frozenset({"forward", "call", "construct", "__call__"})
 
 
 @contextmanager
 def counted(
-    layers: Mapping[int, str], packages: tuple[str, ...]
+    layers: Mapping[int, str], file: str, *, when: Callable[[], bool]
 ) -> Iterator[Callable[[], Mapping[str, int]]]:
-    """Count calls inside the `with`. `layers` are the names of a model's layers by `id`. Functions whose
-    files lie in a folder of `packages` (the framework's), in Python's library or in this suite are not
-    the program's. Yields a function that returns the counts: of layers, if any ran, else of functions.
-    """
-    calls: Counter[str] = Counter()
-    functions: Counter[str] = Counter()
-    library = (sysconfig.get_path("stdlib"), *packages)
-    own: dict[CodeType, bool] = {}
+    """Count calls inside the `with` that contain no other call that is counted: of layers, whose names
+    in a model `layers` has by their `id`, and of functions of the program's file. Yields a function that
+    returns the counts by name. Nothing is counted while `when()` is false."""
+    counts: Counter[str] = Counter()
+    #: By thread: the counted calls that are running, and whether each of them contains another one.
+    running: dict[int, list[tuple[FrameType, str, list[bool]]]] = {}
 
     def follow(frame: FrameType, event: str, argument: object) -> None:
-        if event != "call":
-            return
-        code = frame.f_code
-        if code.co_name in RUNS and code.co_argcount and code.co_varnames:
-            name = layers.get(id(frame.f_locals.get(code.co_varnames[0])))
-            # a method that calls the same layer's other one is one call of the layer
-            if name is not None and not _in_same(frame, code.co_varnames[0]):
-                calls[name] += 1
-        if code not in own:
-            own[code] = _is_own(code, library)
-        if own[code]:
-            functions[f"{code.co_qualname.replace('<locals>.', '')}"] += 1
+        if event == "call":
+            name = _name(frame, layers, file)
+            if name is not None and when():
+                stack = running.setdefault(threading.get_ident(), [])
+                if stack:
+                    stack[-1][2].append(True)
+                stack.append((frame, name, []))
+        elif event == "return":
+            stack = running.get(threading.get_ident(), [])
+            if stack and stack[-1][0] is frame:
+                _, name, inner = stack.pop()
+                counts[name] += not inner
 
     before = sys.getprofile()
     sys.setprofile(follow)
     threading.setprofile(follow)
     try:
-        yield lambda: _innermost(calls) or dict(functions)
+        yield lambda: {name: number for name, number in counts.items() if number}
     finally:
         sys.setprofile(before)
         threading.setprofile(None)
 
 
-def _innermost(calls: Mapping[str, int]) -> dict[str, int]:
-    """The layers that hold no other one that is called."""
-    outer = {name[:end] for name in calls for end, c in enumerate(name) if c in "./"}
-    outer |= {""} if len(calls) > 1 else set()
-    return {name or "the model": number for name, number in calls.items() if name not in outer}
-
-
-def _is_own(code: CodeType, library: tuple[str, ...]) -> bool:
-    name = code.co_filename
-    inside_library = name.startswith(library) and "site-packages" not in name[len(library[0]) :]
-    framework = name.startswith(library[1:])
-    suite = f"{__package__.partition('.')[0]}/" in name and "observe/worker" in name
-    return not (inside_library or framework or suite or name.startswith("<"))
-
-
-def _in_same(frame: FrameType, first: str) -> bool:
-    """Whether the function that calls is a running method of the same layer."""
-    outer = frame.f_back
-    owner = frame.f_locals.get(first)
-    for _ in range(4):
-        if outer is None:
-            return False
-        code: Any = outer.f_code
-        if code.co_argcount and outer.f_locals.get(code.co_varnames[0]) is owner:
-            if code.co_name in RUNS:
-                return True
-        outer = outer.f_back
-    return False
+def _name(frame: FrameType, layers: Mapping[int, str], file: str) -> str | None:
+    """The name of a call that is counted; `None` for any other one."""
+    code = frame.f_code
+    own = code.co_filename == file and not code.co_name.startswith("<")
+    if not own and code.co_name not in RUNS:
+        return None
+    first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    layer = layers.get(id(first))
+    if layer is None:
+        return code.co_qualname.replace("<locals>.", "") if own else None
+    if code.co_name in RUNS:
+        return layer or type(first).__name__
+    return f"{layer}.{code.co_name}" if layer else code.co_qualname

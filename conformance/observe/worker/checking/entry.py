@@ -59,7 +59,8 @@ def check(adapter: str, request: Request) -> Checked:
         return Checked(name, versions, plain_raised=seen)
     session = Session(framework, file, request.file, regions)
     run = check_training if request.trains else check_program
-    return run(session, Checked(name, versions, unit=framework.unit), request.steps, request.bisect)
+    nothing = Checked(name, versions, unit=framework.unit, told=tuple(framework.told))
+    return run(session, nothing, request.steps, request.bisect)
 
 
 def _missing(file: ModuleType, trains: bool) -> str:

@@ -1,0 +1,47 @@
+"""A transformer of MindSpore cells in PyNative mode; `Cell.recompute` marks each block."""
+
+import mindspore as ms
+import numpy as np
+from mindspore import nn, ops
+
+
+class Block(nn.Cell):
+    def __init__(self, width):
+        super().__init__()
+        self.first, self.second = nn.LayerNorm((width,)), nn.LayerNorm((width,))
+        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.up, self.down = nn.Dense(width, 4 * width, activation="gelu"), nn.Dense(4 * width, width)
+
+    def construct(self, x):
+        h = self.first(x)
+        x = x + self.attention(h, h, h, need_weights=False)[0]
+        return x + self.down(self.up(self.second(x)))
+
+
+class Transformer(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(1000, 64)
+        self.blocks = nn.CellList([Block(64) for _ in range(3)])
+        self.head = nn.Dense(64, 1000)
+
+    def construct(self, ids):
+        x = self.embed(ids)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def model(recompute):
+    transformer = Transformer()
+    for block in transformer.blocks if recompute else ():
+        block.recompute()
+    return transformer
+
+
+def batch(step):
+    return ms.Tensor(np.random.randint(0, 1000, (4, 64)), ms.int32)
+
+
+def loss(model, ids):
+    return ops.cross_entropy(model(ids[:, :-1]).reshape(-1, 1000), ids[:, 1:].reshape(-1))
