@@ -10,7 +10,10 @@ class Block(nnx.Module):
     def __init__(self, width, rngs):
         self.first, self.second = nnx.LayerNorm(width, rngs=rngs), nnx.LayerNorm(width, rngs=rngs)
         self.attention = nnx.MultiHeadAttention(4, width, rngs=rngs, decode=False)
-        self.up, self.down = nnx.Linear(width, 4 * width, rngs=rngs), nnx.Linear(4 * width, width, rngs=rngs)
+        self.up, self.down = (
+            nnx.Linear(width, 4 * width, rngs=rngs),
+            nnx.Linear(4 * width, width, rngs=rngs),
+        )
 
     def __call__(self, x):
         x = x + self.attention(self.first(x))

@@ -10,7 +10,10 @@ class Block(nn.Cell):
         super().__init__()
         self.first, self.second = nn.LayerNorm((width,)), nn.LayerNorm((width,))
         self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
-        self.up, self.down = nn.Dense(width, 4 * width, activation="gelu"), nn.Dense(4 * width, width)
+        self.up, self.down = (
+            nn.Dense(width, 4 * width, activation="gelu"),
+            nn.Dense(4 * width, width),
+        )
 
     def construct(self, x):
         h = self.first(x)

@@ -22,7 +22,9 @@ from .observe import Observer
 #: What JAX names the equations that a region runs again.
 _AGAIN = "rematted_computation"
 #: Equations of which each has a jaxpr of its own, and that compute nothing by themselves.
-_CALLS = frozenset({"pjit", "jit", "remat2", "checkpoint", "custom_jvp_call", "custom_vjp_call", "closed_call"})
+_CALLS = frozenset(
+    {"pjit", "jit", "remat2", "checkpoint", "custom_jvp_call", "custom_vjp_call", "closed_call"}
+)
 
 
 class Trained(base.Trained):
@@ -34,7 +36,9 @@ class Trained(base.Trained):
     def __init__(self, file: ModuleType, model: Any, watch: Watch) -> None:
         super().__init__(file, model, watch)
         nnx = sys.modules.get("flax.nnx")
-        self._parts = _Pytree(model) if nnx is None or not isinstance(model, nnx.Module) else _Nnx(nnx, model)
+        self._parts = (
+            _Pytree(model) if nnx is None or not isinstance(model, nnx.Module) else _Nnx(nnx, model)
+        )
         self.current: dict[str, Any] = self._parts.parameters()
         self._buffers: dict[str, Any] = self._parts.buffers()
         make = getattr(file, "optimizer", None)
@@ -68,7 +72,9 @@ class Trained(base.Trained):
         """Forward and backward one after the other, not compiled together: between them is what is kept."""
         self.watch.starts("forward")
         _, pullback, (returned, self._after) = jax.vjp(
-            lambda parameters: self.loss_of(parameters, self._buffers, batch), self.current, has_aux=True
+            lambda parameters: self.loss_of(parameters, self._buffers, batch),
+            self.current,
+            has_aux=True,
         )
         loss = returned[0] if isinstance(returned, tuple) else returned
         self.watch.starts("backward", jax.tree.leaves((returned, self._after)))
@@ -97,7 +103,10 @@ class Trained(base.Trained):
         """The forward pass and the whole step, as jaxprs."""
         given = (self.current, self._buffers, batch)
         step = jax.value_and_grad(self.loss_of, has_aux=True)
-        return tuple(jax.make_jaxpr(lambda *a, f=f: jax.tree.leaves(f(*a)))(*given) for f in (self.loss_of, step))  # type: ignore[return-value]
+        return tuple(
+            jax.make_jaxpr(lambda *a, f=f: jax.tree.leaves(f(*a)))(*given)
+            for f in (self.loss_of, step)
+        )  # type: ignore[return-value]
 
 
 class _Pytree:
@@ -109,14 +118,20 @@ class _Pytree:
         self._values = [value for _, value in found]
 
     def parameters(self) -> dict[str, Any]:
-        return {n: jnp.asarray(v) for n, v in zip(self._names, self._values, strict=True) if _is_trained(v)}
+        return {
+            n: jnp.asarray(v)
+            for n, v in zip(self._names, self._values, strict=True)
+            if _is_trained(v)
+        }
 
     def buffers(self) -> dict[str, Any]:
         return {}
 
     def merged(self, parameters: Mapping[str, Any], buffers: Mapping[str, Any]) -> Any:
         pairs = zip(self._names, self._values, strict=True)
-        return jax.tree.unflatten(self._tree, [parameters.get(name, value) for name, value in pairs])
+        return jax.tree.unflatten(
+            self._tree, [parameters.get(name, value) for name, value in pairs]
+        )
 
     def after(self, model: Any) -> dict[str, Any]:
         return {}

@@ -43,7 +43,9 @@ class Trained(base.Trained):
         the layers of a process, so that another model made alike has other names."""
         found: dict[str, Any] = {}
         for thing in things:
-            path = "/".join(_AUTOMATIC.sub("", part) for part in (thing.path or thing.name).split("/"))
+            path = "/".join(
+                _AUTOMATIC.sub("", part) for part in (thing.path or thing.name).split("/")
+            )
             several = sum(name.partition(" ")[0] == path for name in found)
             found[f"{path} ({several + 1})" if several else path] = thing
         return found
@@ -95,7 +97,9 @@ class Trained(base.Trained):
         return returned, gradients
 
     def update(self, gradients: Mapping[str, Any]) -> None:
-        pairs = [(gradients[n], v) for n, v in self.parameters().items() if gradients[n] is not None]
+        pairs = [
+            (gradients[n], v) for n, v in self.parameters().items() if gradients[n] is not None
+        ]
         if self._optimizer is not None:
             self._optimizer.apply([g for g, _ in pairs], [v for _, v in pairs])
             return

@@ -81,9 +81,7 @@ class Framework(base.Framework):
             raise TypeError(f"`model` returned a {found}, not a paddle.nn.Layer")
         return Trained(file, model, watch)
 
-    def features(
-        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> set[str]:
+    def features(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> set[str]:
         found, given = set(), (*args, *kwargs.values())
         if all(not isinstance(one, paddle.Tensor) or one.stop_gradient for one in given):
             found.add("no-top-level-argument-requires-gradient")

@@ -34,7 +34,9 @@ class Trained(base.Trained):
             found = {layer.path: layer for layer in self.model._flatten_layers(include_self=False)}
             return {"": self.model, **found}
         if isinstance(self.model, tf.Module):
-            found = self.model._flatten(predicate=lambda m: isinstance(m, tf.Module), with_path=True)
+            found = self.model._flatten(
+                predicate=lambda m: isinstance(m, tf.Module), with_path=True
+            )
             return {"": self.model, **{".".join(map(str, path)): one for path, one in found}}
         return {}
 
@@ -50,7 +52,9 @@ class Trained(base.Trained):
         return returned, dict(zip(parameters, dense, strict=True))
 
     def update(self, gradients: Mapping[str, Any]) -> None:
-        pairs = [(gradients[n], p) for n, p in self.parameters().items() if gradients[n] is not None]
+        pairs = [
+            (gradients[n], p) for n, p in self.parameters().items() if gradients[n] is not None
+        ]
         if self._optimizer is not None:
             self._optimizer.apply_gradients(pairs)
         else:
@@ -75,7 +79,9 @@ class Trained(base.Trained):
         elif own and hasattr(own[0], "path"):  # of Keras
             pairs = [(variable.path, variable) for variable in own]
         else:
-            found = self.model._flatten(predicate=lambda v: isinstance(v, tf.Variable), with_path=True)
+            found = self.model._flatten(
+                predicate=lambda v: isinstance(v, tf.Variable), with_path=True
+            )
             pairs = [(".".join(map(str, path)), variable) for path, variable in found]
         yield from pairs
 

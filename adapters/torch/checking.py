@@ -21,7 +21,14 @@ from conformance.observe.worker.checking.regions import Recompute
 from .eager import Observer
 
 #: What `checkpoint` takes for itself.
-_OPTIONS = ("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state")
+_OPTIONS = (
+    "use_reentrant",
+    "context_fn",
+    "determinism_check",
+    "debug",
+    "early_stop",
+    "preserve_rng_state",
+)
 
 
 _TORCH = str(Path(torch.__file__).parent)
@@ -96,9 +103,7 @@ class Framework(base.Framework):
             value = value.to_dense()
         return super().leaf(value)
 
-    def features(
-        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> set[str]:
+    def features(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> set[str]:
         found = set()
         if not any(isinstance(value, torch.Tensor) and value.requires_grad for value in args):
             found.add("no-top-level-argument-requires-gradient")

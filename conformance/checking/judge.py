@@ -63,7 +63,9 @@ def _errors(checked: Checked) -> Iterator[Line]:
         return
     said = f"raised {_raised(checked.raised)}; without recomputation it runs"
     if checked.through_raised is not None:
-        besides = "It raises the same with every region called plainly: recomputation is not the cause."
+        besides = (
+            "It raises the same with every region called plainly: recomputation is not the cause."
+        )
         yield Line("error", Status.REPORT, Level.REPORT, said, (besides,))
         return
     yield Line("error", Status.FAIL, Level.MUST, said)
@@ -87,7 +89,9 @@ def _comparisons(checked: Checked) -> Iterator[Line]:
             said = _different(what, wrong, checked)
             yield Line(what, Status.REPORT, Level.REPORT, said, (note, *_listed(wrong)))
         else:
-            yield Line(what, Status.FAIL, Level.MUST, _different(what, wrong, checked), _listed(wrong))
+            yield Line(
+                what, Status.FAIL, Level.MUST, _different(what, wrong, checked), _listed(wrong)
+            )
     if checked.raised is None and any(one.wrong for one in checked.compared) and not besides:
         yield from _of_regions(checked)
     if checked.control:
@@ -107,7 +111,9 @@ def _equal(what: str, of: Sequence[Compared], checked: Checked) -> str:
     several = counted(number, {"gradients": "parameter"}.get(what, "array"))
     where = "in all steps" if checked.steps > 1 and what != "parameters" else ""
     largest = max(one.largest for one in of)
-    words = "equal" if largest == 0 else f"equal up to rounding ({largest:.1e} of the largest element)"
+    words = (
+        "equal" if largest == 0 else f"equal up to rounding ({largest:.1e} of the largest element)"
+    )
     told = [words, where, f"({several})" if what != "loss" else ""]
     return " ".join(word for word in told if word)
 
@@ -254,7 +260,9 @@ def conclusion(name: str, checked: Checked, lines: Sequence[Line]) -> str:
     if any(one.status in _ENDED for one in lines):
         return f"{name} was not checked to its end."
     if not is_right(lines):
-        wrong = [one.check for one in lines if one.level is Level.MUST and one.status is not Status.PASS]
+        wrong = [
+            one.check for one in lines if one.level is Level.MUST and one.status is not Status.PASS
+        ]
         if wrong == ["ran again"]:
             return f"{name} recomputes nothing."
         return f"{name} is not right with recomputation: {', '.join(wrong)}."

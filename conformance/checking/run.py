@@ -47,7 +47,9 @@ class Result:
         return conclusion(self.file.name, self.checked, self.lines)
 
     def __str__(self) -> str:
-        told = (f"{one.check}: {one.message}" for one in self.lines if one.status is not Status.PASS)
+        told = (
+            f"{one.check}: {one.message}" for one in self.lines if one.status is not Status.PASS
+        )
         return "\n".join((self.conclusion, *told))
 
 
@@ -77,9 +79,7 @@ def check(
 
 def _judged(source: Source, steps: int, bisect: bool, time_limit: float) -> Result:
     model = source.adapter.model
-    request = entry.Request(
-        str(source.file), source.trains, steps, bisect, tuple(model.packages)
-    )
+    request = entry.Request(str(source.file), source.trains, steps, bisect, tuple(model.packages))
     nothing = Checked(source.adapter.name, {})
     with tempfile.TemporaryDirectory(prefix="conformance-check-") as scratch:
         output = Output(Path(scratch) / "printed.txt")

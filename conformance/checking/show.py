@@ -23,7 +23,12 @@ _SIGN = {
     Status.UNSUPPORTED: "not observed: ",
     Status.WARN: "warning: ",
 }
-_COLOUR = {Status.PASS: "green", Status.REPORT: "", Status.UNSUPPORTED: "dim", Status.WARN: "yellow"}
+_COLOUR = {
+    Status.PASS: "green",
+    Status.REPORT: "",
+    Status.UNSUPPORTED: "dim",
+    Status.WARN: "yellow",
+}
 _WIDTH = 16
 
 

@@ -67,7 +67,11 @@ def _environment(tree: ast.Module) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         match node:
             case ast.Assign(
-                targets=[ast.Subscript(value=ast.Attribute(attr="environ"), slice=ast.Constant(str(name)))],
+                targets=[
+                    ast.Subscript(
+                        value=ast.Attribute(attr="environ"), slice=ast.Constant(str(name))
+                    )
+                ],
                 value=ast.Constant(str(value)),
             ):
                 yield name, value
@@ -103,7 +107,9 @@ def _adapter(tree: ast.Module, file: Path, adapters: Sequence[Adapter]) -> Adapt
             f"imports several frameworks: {names}", where=file, hint="say --adapter NAME"
         )
     raise ProgramFileError(
-        "imports no framework that can be checked", where=file, hint=f"say --adapter, one of {names}"
+        "imports no framework that can be checked",
+        where=file,
+        hint=f"say --adapter, one of {names}",
     )
 
 

@@ -14,7 +14,12 @@ from conformance.judge.known import Condition, Entry
 from conformance.model.checked import Checked
 
 #: The checks of causes that a comparison belongs to.
-_CHECKS = {"gradients": "gradient", "outputs": "value", "loss": "value", "random state": "randomness"}
+_CHECKS = {
+    "gradients": "gradient",
+    "outputs": "value",
+    "loss": "value",
+    "random state": "randomness",
+}
 #: Features that say that a region draws random numbers.
 _DRAWS = re.compile(r"draw|random|dropout|seed|rng")
 #: A part of a message is about an error if it has so many characters.
@@ -43,7 +48,9 @@ def guesses(checked: Checked, entries: Sequence[Entry]) -> tuple[Guess, ...]:
             found[entry.cause] = (score, entry)
     best = sorted(found.values(), key=lambda pair: -pair[0])
     return tuple(
-        Guess(entry.cause, " ".join(entry.reason.split()), " ".join(entry.instead.split()), entry.url)
+        Guess(
+            entry.cause, " ".join(entry.reason.split()), " ".join(entry.instead.split()), entry.url
+        )
         for score, entry in best[:_MOST]
         if score == best[0][0]
     )

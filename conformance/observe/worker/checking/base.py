@@ -102,9 +102,7 @@ class Framework(ABC):
         """A model of the program, ready to be trained. Raises `TypeError` with what is expected where
         it is of a kind that cannot be."""
 
-    def features(
-        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> set[str]:
+    def features(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> set[str]:
         """What can be seen of a region's call, in the words of causes."""
         return set()
 

@@ -74,5 +74,3 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
     for package in packages:
         versions[package] = importlib.metadata.version(package)
     return versions
-
-

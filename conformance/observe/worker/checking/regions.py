@@ -61,7 +61,9 @@ class Regions:
             original = getattr(owner, name)
             make = {"call": self._call, "transform": self._transform, "mark": self._mark}[one.style]
             replaced = functools.wraps(original)(make(original, one.keywords))
-            for module in list(sys.modules.values()):  # it may have been imported by its name already
+            for module in list(
+                sys.modules.values()
+            ):  # it may have been imported by its name already
                 holder = getattr(module, "__dict__", {})
                 for key in [k for k, value in holder.items() if value is original]:
                     holder[key] = replaced

@@ -43,9 +43,7 @@ class Stepped:
 class Session:
     """A program, and what its models are made and trained with."""
 
-    def __init__(
-        self, framework: Framework, file: ModuleType, path: str, regions: Regions
-    ) -> None:
+    def __init__(self, framework: Framework, file: ModuleType, path: str, regions: Regions) -> None:
         self.framework, self.file, self.path, self.regions = framework, file, path, regions
         self.watch = Watch()
         told = getattr(file, "tolerance", None)

@@ -109,7 +109,9 @@ def _explained(session: Session, checked: Checked, bisect: bool) -> Checked:
     if not names:
         why = f"no recompute function of {checked.framework} was called"
         return replace(checked, not_bisected=why)
-    last = max([one.step for one in checked.compared] + [checked.raised.step if checked.raised else 0])
+    last = max(
+        [one.step for one in checked.compared] + [checked.raised.step if checked.raised else 0]
+    )
 
     def run(plainly: Callable[[str], bool]) -> tuple[tuple[Compared, ...], Raised | None]:
         session.through(plainly)
@@ -288,5 +290,3 @@ def check_program(session: Session, checked: Checked, steps: int, bisect: bool) 
     session.note(False)
     compared = session.compare(0, plain, recomputed, control)
     return replace(told, compared=tuple(compared), uncounted="a program of this form has no layers")
-
-
