@@ -35,14 +35,14 @@ def run(conformance) -> Command:
 
 @pytest.mark.parametrize(
     "command",
-    ["run", "report", "compare", "list", "show", "emit", "known", "fuzz", "export", "schema"],
+    ["run", "report", "compare", "list", "show", "emit", "known", "fuzz", "check", "export", "schema"],
 )
 def test_every_command_has_help_with_examples(conformance, command):
     done = conformance(command, "--help")
     assert done.returncode == 0
     assert "Example" in done.stdout
     assert f"  conformance {command}" in done.stdout
-    if command in ("run", "compare", "report", "fuzz", "export"):
+    if command in ("run", "compare", "report", "fuzz", "check", "export"):
         assert "  3  an adapter cannot run" in done.stdout
 
 

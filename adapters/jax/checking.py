@@ -36,14 +36,16 @@ class Trained(base.Trained):
     def __init__(self, file: ModuleType, model: Any, watch: Watch) -> None:
         super().__init__(file, model, watch)
         nnx = sys.modules.get("flax.nnx")
-        self._parts = (
+        self._parts: _Pytree | _Nnx = (
             _Pytree(model) if nnx is None or not isinstance(model, nnx.Module) else _Nnx(nnx, model)
         )
         self.current: dict[str, Any] = self._parts.parameters()
         self._buffers: dict[str, Any] = self._parts.buffers()
         make = getattr(file, "optimizer", None)
-        self._optimizer = None if make is None else make(model)
-        self._state = None if make is None else self._optimizer.init(self.current)
+        self._optimizer: Any = None if make is None else make(model)
+        self._state: Any = None
+        if self._optimizer is not None:
+            self._state = self._optimizer.init(self.current)
         step = jax.value_and_grad(self.loss_of, has_aux=True)
         self._step = step if getattr(file, "jit", True) is False else jax.jit(step)
 
@@ -69,7 +71,7 @@ class Trained(base.Trained):
         return returned, gradients
 
     def _in_two(self, batch: Any) -> tuple[Any, Mapping[str, Any]]:
-        """Forward and backward one after the other, not compiled together: between them is what is kept."""
+        """Forward and backward one after the other: what is kept lies between them."""
         self.watch.starts("forward")
         _, pullback, (returned, self._after) = jax.vjp(
             lambda parameters: self.loss_of(parameters, self._buffers, batch),
@@ -103,10 +105,11 @@ class Trained(base.Trained):
         """The forward pass and the whole step, as jaxprs."""
         given = (self.current, self._buffers, batch)
         step = jax.value_and_grad(self.loss_of, has_aux=True)
-        return tuple(
-            jax.make_jaxpr(lambda *a, f=f: jax.tree.leaves(f(*a)))(*given)
-            for f in (self.loss_of, step)
-        )  # type: ignore[return-value]
+
+        def jaxpr(function: Callable[..., Any]) -> Any:
+            return jax.make_jaxpr(lambda *values: jax.tree.leaves(function(*values)))(*given)
+
+        return jaxpr(self.loss_of), jaxpr(step)
 
 
 class _Pytree:
@@ -144,9 +147,7 @@ class _Nnx:
         self._nnx = nnx
         self._graph, trained, rest = nnx.split(model, nnx.Param, ...)
         self._trained, self._rest = _Pytree(trained), _Pytree(rest)
-        self._all = {
-            name: value for name, value in zip(self._rest._names, self._rest._values, strict=True)
-        }
+        self._all = dict(_Nnx.named(rest))
 
     def parameters(self) -> dict[str, Any]:
         return self._trained.parameters()

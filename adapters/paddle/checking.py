@@ -63,7 +63,11 @@ class Trained(base.Trained):
 class Framework(base.Framework):
     """PaddlePaddle on the CPU, in dynamic mode."""
 
-    told = ("no-top-level-argument-requires-gradient", "nested-inputs")
+    told = (
+        "no-argument-requires-gradient",
+        "no-top-level-argument-requires-gradient",
+        "nested-inputs",
+    )
     recomputes: Sequence[Recompute] = (
         Recompute("paddle.distributed.fleet.utils", "recompute", "call", _OPTIONS),
         Recompute("paddle.distributed.fleet.recompute", "recompute", "call", _OPTIONS),
@@ -83,8 +87,14 @@ class Framework(base.Framework):
 
     def features(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> set[str]:
         found, given = set(), (*args, *kwargs.values())
-        if all(not isinstance(one, paddle.Tensor) or one.stop_gradient for one in given):
+        if all(_is_frozen(one) for one in given):
             found.add("no-top-level-argument-requires-gradient")
+        if all(_is_frozen(one) for one in paddle.utils.flatten(list(given))):
+            found.add("no-argument-requires-gradient")
         if any(isinstance(value, dict | list | tuple) for value in given):
             found.add("nested-inputs")
         return found
+
+
+def _is_frozen(value: Any) -> bool:
+    return not isinstance(value, paddle.Tensor) or bool(value.stop_gradient)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 from conformance.observe.worker.checking import base
@@ -81,7 +82,11 @@ class Framework(base.Framework):
 
     variant = "non-reentrant"
     unit = "operations"
-    told = ("no-top-level-argument-requires-gradient", "nested-inputs")
+    told = (
+        "no-argument-requires-gradient",
+        "no-top-level-argument-requires-gradient",
+        "nested-inputs",
+    )
     recomputes: Sequence[Recompute] = (
         Recompute("torch.utils.checkpoint", "checkpoint", "call", frozenset(_OPTIONS)),
     )
@@ -105,8 +110,10 @@ class Framework(base.Framework):
 
     def features(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> set[str]:
         found = set()
-        if not any(isinstance(value, torch.Tensor) and value.requires_grad for value in args):
+        if not any(map(_requires_gradient, args)):
             found.add("no-top-level-argument-requires-gradient")
+        if not any(map(_requires_gradient, tree_leaves((args, dict(kwargs))))):
+            found.add("no-argument-requires-gradient")
         if any(isinstance(value, dict | list | tuple) for value in args):
             found.add("nested-inputs")
         return found
@@ -138,7 +145,7 @@ class _Operations(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def _place(self, frame: FrameType | None) -> str | None:
-        """The innermost layer that runs; `None` for what belongs to no layer's forward pass, and for what
+        """The innermost layer that runs; `None` for what is in no forward pass of a layer, and for what
         `checkpoint` does itself."""
         function = False
         while frame is not None:
@@ -154,3 +161,7 @@ class _Operations(TorchDispatchMode):
                 return None
             frame = frame.f_back
         return None
+
+
+def _requires_gradient(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad

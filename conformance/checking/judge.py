@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from conformance.model.checked import Checked, Compared, Differs, Place, Raised
@@ -179,7 +180,8 @@ def _ran_again(checked: Checked) -> Iterator[Line]:
         return
     calls = sum(region.calls for region in checked.regions)
     regions = f", in {counted(calls, 'region')}" if calls else ""
-    said = f"{100 * again / first:.0f} % of the forward pass ({again} of {first} {checked.unit}){regions}"
+    part = f"{100 * again / first:.0f} % of the forward pass"
+    said = f"{part} ({again} of {first} {checked.unit}){regions}"
     never = _outermost([p for p in leaves if p.recomputed <= p.plain], leaves)
     details = []
     if never:
@@ -238,8 +240,7 @@ def _growth(checked: Checked) -> Iterator[Line]:
 
 def _per_step(grown: Sequence[int]) -> float:
     """The least growth from one step to the next: what fills once does not grow."""
-    pairs = zip(grown, grown[1:], strict=False)
-    return float(min((second - first for first, second in pairs), default=0))
+    return float(min((second - first for first, second in pairwise(grown)), default=0))
 
 
 def _share(part: int, whole: int) -> str:

@@ -80,7 +80,8 @@ def _environment(tree: ast.Module) -> Iterator[tuple[str, str]]:
 def _lacking(defined: set[str]) -> str:
     nearer = TRAINS if defined & set(TRAINS) or not defined & set(RUNS) else RUNS
     lacking = [f"`{name}`" for name in nearer if name not in defined]
-    return f"a program that can be checked defines {_listed(nearer)}; this one has no {' and no '.join(lacking)}"
+    lacks = " and no ".join(lacking)
+    return f"a program that can be checked defines {_listed(nearer)}; this one has no {lacks}"
 
 
 def _listed(names: Sequence[str]) -> str:

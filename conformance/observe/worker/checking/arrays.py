@@ -25,7 +25,7 @@ Values = Mapping[str, Leaf | None]
 
 
 class Distance(NamedTuple):
-    """The largest absolute difference of two arrays, where it is, and the largest element of the first."""
+    """The largest absolute difference of two arrays, its place, and the largest element of the first."""
 
     largest: float
     place: tuple[int, ...]
@@ -93,8 +93,9 @@ def compared(
             continue
         zeros = not np.any(given.array) and bool(np.any(leaf.array))
         one, two = (_number(array[far.place]) for array in (leaf.array, given.array))
-        kind = "zeros" if zeros else "values"
-        wrong.append(Differs(name, kind, one, two, far.place, far.largest, allowed))
+        wrong.append(
+            Differs(name, "zeros" if zeros else "values", one, two, far.place, far.largest, allowed)
+        )
     wrong.sort(key=_gravity)
     return Compared(what, step, len(plain), len(wrong), tuple(wrong[:SHOWN]), largest)
 
@@ -113,8 +114,8 @@ def _otherwise(name: str, plain: Leaf | None, other: Leaf | None) -> Differs | N
     if plain is None:
         return Differs(name, "extra", "none", _described(other), distance=float("inf"))
     if plain.array.shape != other.array.shape:
-        shapes = (str(leaf.array.shape) for leaf in (plain, other))
-        return Differs(name, "shape", *shapes, distance=float("inf"))
+        one, two = str(plain.array.shape), str(other.array.shape)
+        return Differs(name, "shape", one, two, distance=float("inf"))
     if plain.dtype != other.dtype:
         return Differs(name, "dtype", plain.dtype, other.dtype, distance=float("inf"))
     return None

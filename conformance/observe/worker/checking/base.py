@@ -1,8 +1,7 @@
 """What an adapter writes so that programs of somebody's own can be checked: its `checking.py`.
 
-That file has a class `Framework(conformance.observe.worker.checking.base.Framework)`. It makes models out
-of what the program's file defines and trains them, step by step; it is used in a worker process of its
-own.
+That file has a class `Framework(conformance.observe.worker.checking.base.Framework)`. It makes models
+out of what the program's file defines and trains them, step by step, in a worker process of its own.
 """
 
 from __future__ import annotations

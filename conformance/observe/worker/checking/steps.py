@@ -1,7 +1,7 @@
 """What is run of a program, and in which order.
 
-Three models are trained beside each other: without recomputation, once more without it (the control), and
-with it. Each step of theirs is compared and forgotten before the next. Where the third one differs, it
+Three models are trained beside each other: without recomputation, once more without it (the control),
+and with it. Each step of theirs is compared and forgotten before the next. Where the third one differs, it
 is run again with every region called plainly, which tells whether recomputation is to blame.
 """
 
@@ -249,11 +249,9 @@ def _watched(
     start, kept = held.get("forward"), held.get("backward")
     if start is None:
         return Bytes(), counts, after
-    if peak is None:
-        peak_beyond = framework.peak_of(trained, session.file.batch(first))
-    else:
-        peak_beyond = peak - start
-    return Bytes(None if kept is None else kept - start, peak_beyond), counts, after
+    batch = session.file.batch
+    beyond = framework.peak_of(trained, batch(first)) if peak is None else peak - start
+    return Bytes(None if kept is None else kept - start, beyond), counts, after
 
 
 def _flat(value: Any) -> list[Any]:
@@ -265,7 +263,7 @@ def _flat(value: Any) -> list[Any]:
 
 
 def check_program(session: Session, checked: Checked, steps: int, bisect: bool) -> Checked:
-    """Check a program that has `plain`, `recomputed` and `run`: what `run` returns for each is compared."""
+    """Check a program that has `plain`, `recomputed` and `run`: hold what `run` returns for both."""
 
     def run(path: str) -> Given:
         session.seed(1)
