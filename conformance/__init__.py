@@ -1,5 +1,6 @@
 """Conformance suite for recomputation (activation checkpointing) across frameworks."""
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -12,7 +13,5 @@ except PackageNotFoundError:  # a checkout that is not installed
 def __getattr__(name: str) -> Any:
     """`conformance.check`, imported when it is asked for: worker processes import this package too."""
     if name == "check":
-        from conformance.checking import check
-
-        return check
+        return import_module("conformance.checking").check
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -35,7 +35,19 @@ def run(conformance) -> Command:
 
 @pytest.mark.parametrize(
     "command",
-    ["run", "report", "compare", "list", "show", "emit", "known", "fuzz", "check", "export", "schema"],
+    [
+        "run",
+        "report",
+        "compare",
+        "list",
+        "show",
+        "emit",
+        "known",
+        "fuzz",
+        "check",
+        "export",
+        "schema",
+    ],
 )
 def test_every_command_has_help_with_examples(conformance, command):
     done = conformance(command, "--help")
@@ -48,7 +60,7 @@ def test_every_command_has_help_with_examples(conformance, command):
 
 def test_there_are_no_other_commands():
     named = {c.name or c.callback.__name__ for c in app.app.registered_commands}
-    assert len(named) == 10
+    assert len(named) == 11
     assert not named & set(app.REMOVED)
 
 

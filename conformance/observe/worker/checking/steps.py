@@ -1,8 +1,8 @@
 """What is run of a program, and in which order.
 
 Three models are trained beside each other: without recomputation, once more without it (the control),
-and with it. Each step of theirs is compared and forgotten before the next. Where the third one differs, it
-is run again with every region called plainly, which tells whether recomputation is to blame.
+and with it. Each step of theirs is compared and forgotten before the next. Where the third one differs,
+it is run again with every region called plainly, which tells whether recomputation is to blame.
 """
 
 from __future__ import annotations
