@@ -163,11 +163,18 @@ def test_a_model_that_does_not_repeat_itself_is_judged_within_its_spread(check: 
     )
 
 
-def test_what_changes_besides_is_not_held_against_recomputation(check: Check) -> None:
-    result = check(("value = (h", "value = (1 + model.again) * (h"))
-    assert message(result, "loss")
+def test_last_digits_that_change_besides_are_not_held_against_recomputation(check: Check) -> None:
+    result = check(("value = (h", "value = np.float32(1 + 5e-5 * model.again) * (h"))
     assert statuses(result)["loss"] == "report"
     assert result.ok
+
+
+def test_more_that_changes_besides_fails_and_says_so(check: Check) -> None:
+    result = check(("value = (h", "value = (1 + model.again) * (h"))
+    (loss,) = [one for one in result.lines if one.check == "loss"]
+    assert loss.status.value == "fail"
+    assert loss.details[-1].startswith("With every region called plainly it deviates, too")
+    assert not result.ok
 
 
 def test_bisecting_names_the_region(check: Check) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -29,6 +27,12 @@ _COLOUR = {
     Status.UNSUPPORTED: "dim",
     Status.WARN: "yellow",
 }
+#: The styles of the report.
+_CLASSES = {
+    **{"pass": "o-right", "report": "o-none", "unsupported": "o-unseen", "warn": "o-warns"},
+    **{"fail": "o-wrong", "crashed": "o-raises", "timeout": "o-raises", "broken": "o-broken"},
+}
+_TEMPLATES = Path(__file__).parents[1] / "report" / "templates"
 _WIDTH = 16
 
 
@@ -89,18 +93,10 @@ def as_json(result: Result) -> str:
 
 def write_page(result: Result, file: Path) -> None:
     """Write the result as a page of its own, in the style of the report. Raises `WriteError`."""
-    style = (Path(__file__).parents[1] / "report" / "templates" / "style.css").read_text("utf-8")
-    write_text(file, "\n".join(_page(result, style)))
+    from jinja2 import Environment, FileSystemLoader
 
-
-def _page(result: Result, style: str) -> Iterator[str]:
-    title = html.escape(heading(result))
-    yield f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<style>{style}</style></head><body><main><h1>{html.escape(result.conclusion)}</h1>"
-    yield f"<p>{title}</p><table><tbody>"
-    for one in result.lines:
-        details = "".join(f"<br>{html.escape(detail)}" for detail in one.details)
-        words = html.escape(one.message)
-        yield f"<tr><th>{one.check}</th><td>{one.status.value}</td><td>{words}{details}</td></tr>"
-    yield "</tbody></table></main></body></html>"
+    templates = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True)
+    style = (_TEMPLATES / "style.css").read_text("utf-8")
+    shown = {"result": result, "checked": result.checked, "heading": heading(result)}
+    page = templates.get_template("check.html.j2").render(shown, style=style, classes=_CLASSES)
+    write_text(file, page)
