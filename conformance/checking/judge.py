@@ -16,6 +16,7 @@ TITLES = {
     "outputs": "outputs",
     "gradients": "gradients",
     "parameters": "parameters",
+    "buffers": "buffers",
     "random state": "random state",
 }
 #: How many times what rounding explains arrays may differ for which switching recomputation on, and no
@@ -32,6 +33,8 @@ _ROUNDED = (
 )
 #: How much more than plain the peak may be before it is worth a warning.
 _MORE = 1.05
+#: What is compared after the last step only.
+_LAST = ("parameters", "buffers")
 #: How many layers that did not run again are named.
 _NAMED = 4
 
@@ -55,7 +58,7 @@ def judge(checked: Checked) -> tuple[Line, ...]:
     if any(one.number for one in checked.compared):
         lines += _comparisons(checked)
     lines += _ran_again(checked)
-    if checked.raised is None and not any(one.wrong for one in checked.compared):
+    if checked.raised is None and not any(one.status is Status.FAIL for one in lines):
         lines += _costs(checked)
     return tuple(lines)
 
@@ -82,7 +85,8 @@ def _errors(checked: Checked) -> Iterator[Line]:
 
 def _comparisons(checked: Checked) -> Iterator[Line]:
     besides = any(one.wrong for one in checked.through)
-    rounding = besides and all(_is_near(one) for one in checked.compared)
+    must = [one for one in checked.compared if one.wrong and one.what != "buffers"]
+    rounding = besides and all(_is_near(one) for one in must)
     for what in TITLES:
         of = [one for one in checked.compared if one.what == what]
         if not any(one.number or one.wrong for one in of):
@@ -96,8 +100,11 @@ def _comparisons(checked: Checked) -> Iterator[Line]:
             yield Line(what, Status.REPORT, Level.REPORT, said, (*details, _ROUNDED))
         else:
             also = (_ALSO,) if besides else ()
-            yield Line(what, Status.FAIL, Level.MUST, said, (*details, *also))
-    if checked.raised is None and any(one.wrong for one in checked.compared) and not rounding:
+            status, level = (Status.FAIL, Level.MUST)
+            if what == "buffers":  # as batch statistics do in every framework
+                status, level = (Status.WARN, Level.SHOULD)
+            yield Line(what, status, level, said, (*details, *also))
+    if checked.raised is None and must and not rounding:
         yield from _of_regions(checked)
     if checked.control:
         first = checked.control[0]
@@ -121,7 +128,7 @@ def _equal(what: str, of: Sequence[Compared], checked: Checked) -> str:
     if what == "random state":
         return "the same after each step"
     several = counted(number, {"gradients": "parameter"}.get(what, "array"))
-    where = "in all steps" if checked.steps > 1 and what != "parameters" else ""
+    where = "in all steps" if checked.steps > 1 and what not in _LAST else ""
     largest = max(one.largest for one in of)
     words = (
         "equal" if largest == 0 else f"equal up to rounding ({largest:.1e} of the largest element)"

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 #: What is compared after a step.
-What = Literal["loss", "gradients", "outputs", "parameters", "random state"]
+What = Literal["loss", "gradients", "outputs", "parameters", "buffers", "random state"]
 
 
 class Differs(Struct, frozen=True, omit_defaults=True):

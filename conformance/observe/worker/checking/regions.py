@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, Literal, NamedTuple
 
 from conformance.model.checked import RegionSeen
+from conformance.observe.worker.checking.calls import RUNS
 
 
 class Recompute(NamedTuple):
@@ -154,7 +155,11 @@ class Regions:
             function = function.func
         owner = function if id(function) in self.layers else getattr(function, "__self__", None)
         if owner is not None and id(owner) in self.layers:
-            return self.layers[id(owner)] or type(owner).__name__
+            name = self.layers[id(owner)] or type(owner).__name__
+            method = (
+                getattr(function, "__name__", "forward") if owner is not function else "forward"
+            )
+            return name if method in RUNS else f"{name}.{method}"
         named = str(getattr(function, "__qualname__", type(function).__name__))
         named = named.replace("<locals>.", "").replace("<lambda>", "lambda")
         around = frame

@@ -92,9 +92,10 @@ class Session:
     def values(self, value: Any) -> Values:
         return named(value, self.framework.leaf, "outputs")
 
-    def state(self, trained: Trained) -> Values:
+    def state(self, trained: Trained) -> Given:
         """Parameters and buffers as they are now."""
-        return self.framework.leaves({**trained.parameters(), **trained.buffers()})
+        leaves = self.framework.leaves
+        return {"parameters": leaves(trained.parameters()), "buffers": leaves(trained.buffers())}
 
     def compare(
         self, step: int, plain: Given, other: Given, control: Given | None

@@ -40,7 +40,7 @@ def check_training(session: Session, checked: Checked, steps: int, bisect: bool)
     told = _stepped(session, told, (plain, control, recomputed), steps)
     if told.plain_raised is not None:
         return told
-    deviates = told.raised is not None or any(one.wrong for one in told.compared)
+    deviates = told.raised is not None or _deviates(told.compared)
     del control
     if told.raised is None:
         told = _measured(session, told, plain, recomputed, steps)
@@ -67,8 +67,8 @@ def _stepped(
         try:
             first, second = session.step(plain, step), session.step(control, step)
             if last:
-                first.given["parameters"] = session.state(plain)
-                second.given["parameters"] = session.state(control)
+                first.given.update(session.state(plain))
+                second.given.update(session.state(control))
         except ProgramError as error:
             return replace(checked, plain_raised=error.raised)
         if not differs:
@@ -81,7 +81,7 @@ def _stepped(
         try:
             third = session.step(recomputed, step)
             if last:
-                third.given["parameters"] = session.state(recomputed)
+                third.given.update(session.state(recomputed))
         except ProgramError as error:
             checked = replace(checked, raised=error.raised)
             break
@@ -90,7 +90,7 @@ def _stepped(
                 checked = replace(checked, regions=session.regions.taken())
         seconds.append((first.seconds, third.seconds))
         compared += session.compare(step, first.given, third.given, second.given)
-        if any(one.wrong for one in compared):
+        if _deviates(compared):
             break
     fastest = [min(column) for column in zip(*(seconds[1:] or seconds), strict=True)] or [0.0, 0.0]
     return replace(
@@ -101,6 +101,11 @@ def _stepped(
         seconds_plain=fastest[0],
         seconds_recomputed=fastest[1],
     )
+
+
+def _deviates(compared: Sequence[Compared]) -> bool:
+    """Whether something differs that must not."""
+    return any(one.wrong and one.what != "buffers" for one in compared)
 
 
 def _explained(session: Session, checked: Checked, bisect: bool) -> Checked:
@@ -125,12 +130,12 @@ def _explained(session: Session, checked: Checked, bisect: bool) -> Checked:
 
     through, raised = run(lambda name: True)
     checked = replace(checked, through=through, through_raised=raised)
-    if not bisect or raised is not None or any(one.wrong for one in through):
+    if not bisect or raised is not None or _deviates(through):
         return checked
 
     def deviates(recomputed: Sequence[str]) -> bool:
         found, error = run(lambda name: name not in recomputed)
-        return error is not None or any(one.wrong for one in found)
+        return error is not None or _deviates(found)
 
     return replace(checked, smallest=tuple(smallest(names, deviates)))
 
@@ -143,7 +148,7 @@ def _compared_until(session: Session, last: int) -> tuple[Compared, ...]:
     for step in range(last + 1):
         first, second = session.step(plain, step), session.step(recomputed, step)
         compared = session.compare(step, first.given, second.given, None)
-        if any(one.wrong for one in compared):
+        if _deviates(compared):
             break
     return tuple(compared)
 
