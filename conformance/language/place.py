@@ -130,6 +130,10 @@ def literal_of(statement: Statement | Call) -> bool:
     )
 
 
+def is_bool(tensor: Tensor) -> bool:
+    return tensor.maker is not None and tensor.maker.op in BOOLS
+
+
 def may_cancel(statement: Statement) -> bool:
     """Whether the gradient of a statement may be zero whatever the numbers are."""
     names = statement.names()

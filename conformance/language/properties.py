@@ -25,6 +25,7 @@ from conformance.language.place import (
     from_region,
     in_dicts,
     in_graph,
+    is_bool,
     kept,
     literal_of,
     may_cancel,
@@ -45,10 +46,6 @@ from conformance.model.case import (
 Shows = Callable[[Place], bool]
 #: The relative tolerance of float16, which is the finer one of half precision.
 HALF = 1e-2
-
-
-def _is_bool(tensor: Tensor) -> bool:
-    return tensor.maker is not None and tensor.maker.op in BOOLS
 
 
 def _of_calls(shows: Callable[[Backward, Call], bool], place: Place) -> bool:
@@ -195,7 +192,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "no-tensor-result": (
         "a region returns no tensor, but numbers, strings, bools or None",
-        lambda p: not any(t.of != "value" and not _is_bool(t) for t in p.results),
+        lambda p: not any(t.of != "value" and not is_bool(t) for t in p.results),
     ),
     "dict-result": (
         "a region returns a dict",
