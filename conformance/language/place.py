@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
-from conformance.language.operations import NOTED, OPERATIONS, RANDOM
+from conformance.language.operations import BOOLS, NOTED, OPERATIONS, RANDOM
 from conformance.language.reach import STEPWISE, Reach, around, entries, reach, steps
 from conformance.model.case import (
     Literal,
@@ -20,6 +20,8 @@ from conformance.model.case import (
     leaves,
 )
 
+#: The relative tolerance of float16, which is the finer one of half precision.
+HALF = 1e-2
 #: Operations that make tensors of fewer elements than they read.
 FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.

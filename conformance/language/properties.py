@@ -12,10 +12,11 @@ from math import prod
 
 from conformance.language import nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
-from conformance.language.flow import Call, Flow, Step, Tensor, returned, themselves
-from conformance.language.operations import BOOLS, OPERATIONS, RANDOM
+from conformance.language.flow import Call, Flow, Step, returned, themselves
+from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.language.place import (
     FEWER,
+    HALF,
     LINEAR,
     Place,
     bypassed,
@@ -44,8 +45,6 @@ from conformance.model.case import (
 )
 
 Shows = Callable[[Place], bool]
-#: The relative tolerance of float16, which is the finer one of half precision.
-HALF = 1e-2
 
 
 def _of_calls(shows: Callable[[Backward, Call], bool], place: Place) -> bool:
