@@ -209,8 +209,16 @@ def test_what_grows_is_told(check: Check) -> None:
 @pytest.mark.parametrize(
     ("ends", "status", "said"),
     [
-        ("    import os; os.kill(os.getpid(), 11)\n", "crashed", "the process died of SIGSEGV"),
-        ("    while True: pass\n", "timeout", "no answer within 3 s"),
+        (
+            "    import os; os.kill(os.getpid(), 11)\n",
+            "crashed",
+            "the process died of SIGSEGV, without recomputation, in step 0",
+        ),
+        (
+            "    while True: pass\n",
+            "timeout",
+            "no answer within 3 s, without recomputation, in step 0",
+        ),
     ],
 )
 def test_a_program_that_ends_the_process_or_never_ends(

@@ -88,6 +88,7 @@ def _judged(source: Source, steps: int, bisect: bool, time_limit: float) -> Resu
         try:
             asked = pickle.dumps((entry.check, (str(source.adapter.folder), request)))
             reply = process.ask(asked, _START, time_limit)
+            now = _now(Path(process.folder) / entry.NOW)
         finally:
             process.close()
         printed = (Path(scratch) / "printed.txt").read_text("utf-8", "replace")
@@ -100,11 +101,16 @@ def _judged(source: Source, steps: int, bisect: bool, time_limit: float) -> Resu
             guessed = () if is_right(lines) else guesses(checked, read_known(source.adapter.known))
             return Result(source.file, checked, lines, guessed, printed)
         case Late(received):
-            what = f"no answer within {time_limit:g} s" if received else "Python did not start"
+            what = f"no answer within {time_limit:g} s{now}" if received else "Python did not start"
             return Result(source.file, nothing, (_ended(Status.TIMEOUT, what),), (), printed)
         case Died(code, _, _):
-            what = f"the process died of {ending(code)}"
+            what = f"the process died of {ending(code)}{now}"
             return Result(source.file, nothing, (_ended(Status.CRASHED, what),), (), printed)
+
+
+def _now(file: Path) -> str:
+    """Which run the process is in, as a part of a sentence."""
+    return f", {file.read_text('utf-8')}" if file.is_file() else ""
 
 
 def _ended(status: Status, what: str) -> Line:

@@ -61,10 +61,16 @@ def _of_errors(checked: Checked, entries: Iterable[Entry]) -> Iterator[tuple[int
     if checked.raised is None:
         return
     text = f"raised {checked.raised.type} in {checked.raised.phase}: {checked.raised.message}"
-    for entry in entries:
-        parts = [part for part in entry.observed if len(part) >= _TELLING and part in text]
-        if entry.check == "error" and parts:
-            yield 10 + _seen(entry, checked), entry
+    found = [entry for entry in entries if entry.check == "error" and _names(entry, text)]
+    alone = len({entry.cause for entry in found}) == 1
+    for entry in found:
+        seen = _seen(entry, checked)
+        if seen or (alone and not entry.lenient):
+            yield 10 + seen, entry
+
+
+def _names(entry: Entry, text: str) -> bool:
+    return any(len(part) >= _TELLING and part in text for part in entry.observed)
 
 
 def _of_values(checked: Checked, entries: Iterable[Entry]) -> Iterator[tuple[int, Entry]]:

@@ -32,11 +32,17 @@ class Request(NamedTuple):
     packages: tuple[str, ...]
 
 
+#: Where the process says which run it is in, for a message if it dies: `NOW` in its own folder.
+NOW = "now.txt"
+_folder: list[Path] = []
+
+
 def start(environment: Mapping[str, str], folder: str, scratch: str) -> None:
     """Prepare the process. The program's own folder is searched first, as for `python FILE`."""
     for name, value in environment.items():
         os.environ.setdefault(name, value)
     sys.path.insert(0, folder)
+    _folder.append(Path(scratch))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.stdout = os.fdopen(1, "w", buffering=1)
     sys.stderr = os.fdopen(2, "w", buffering=1)
@@ -58,6 +64,7 @@ def check(adapter: str, request: Request) -> Checked:
         seen = raised_by(error, request.file, 0, "import")
         return Checked(name, versions, plain_raised=seen)
     session = Session(framework, file, request.file, regions)
+    session.tell = lambda text: _folder and (_folder[0] / NOW).write_text(text)
     run = check_training if request.trains else check_program
     nothing = Checked(name, versions, unit=framework.unit, told=tuple(framework.told))
     return run(session, nothing, request.steps, request.bisect)

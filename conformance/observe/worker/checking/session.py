@@ -20,6 +20,8 @@ from conformance.observe.worker.checking.outputs import named
 from conformance.observe.worker.checking.regions import Regions
 from conformance.observe.worker.observer import error_text
 
+#: In words, whether recomputation is switched on.
+_WITH = {False: "without recomputation", True: "with recomputation"}
 #: What a run gives that is compared, by what it is.
 Given = dict[What, Values]
 
@@ -46,6 +48,10 @@ class Session:
     def __init__(self, framework: Framework, file: ModuleType, path: str, regions: Regions) -> None:
         self.framework, self.file, self.path, self.regions = framework, file, path, regions
         self.watch = Watch()
+        #: Told which run starts.
+        self.tell: Callable[[str], object] = lambda text: None
+        #: Whether models that were made are trained with recomputation, in words, by their `id`.
+        self.with_: dict[int, str] = {}
         told = getattr(file, "tolerance", None)
         number, why = told if isinstance(told, tuple) else (told, "")
         self.tolerance: float | None = None if number is None else float(number)
@@ -60,14 +66,18 @@ class Session:
     def made(self, recompute: bool) -> Trained:
         """A model of the program, with recomputation or without; made alike each time."""
         self.seed(0)
+        self.tell(f"{_WITH[recompute]}, in `model`")
         self.watch.phase = "model"
         self.regions.marked.clear()
         with self.catching(0):
-            return self.framework.trained(self.file, self.file.model(recompute), self.watch)
+            made = self.framework.trained(self.file, self.file.model(recompute), self.watch)
+        self.with_[id(made)] = _WITH[recompute]
+        return made
 
     def step(self, trained: Trained, step: int, *, read: bool = True) -> Stepped:
         """One step of training on the batch of that number. Raises `ProgramError`."""
         self.seed(step + 1)
+        self.tell(f"{self.with_[id(trained)]}, in step {step}")
         self.watch.phase = "batch"
         self.regions.layers = {id(layer): name for name, layer in trained.layers().items()}
         with self.catching(step):

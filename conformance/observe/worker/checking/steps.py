@@ -274,6 +274,7 @@ def check_program(session: Session, checked: Checked, steps: int, bisect: bool) 
 
     def run(path: str) -> Given:
         session.seed(1)
+        session.tell("with recomputation" if path == "recomputed" else "without recomputation")
         session.watch.phase = "run"
         with session.catching(0):
             returned = session.file.run(getattr(session.file, path))
