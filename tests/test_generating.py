@@ -31,7 +31,7 @@ def programs() -> list[Generated]:
     found: list[Generated] = []
     for number in range(NUMBER):
         try:
-            found.append(loaded(written(ALL, 1, number), ALL.allowed))
+            found.append(loaded(written(ALL, 2, number), ALL.allowed))
         except CaseError:
             continue
     return found

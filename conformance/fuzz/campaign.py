@@ -15,7 +15,7 @@ from conformance.drivers.adapter import Variant
 from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Raw, Vocabulary, loaded, written
 from conformance.fuzz.reduce import reduced
-from conformance.fuzz.stable import cancels, is_stable, vanishes
+from conformance.fuzz.stable import cancels, is_moderate, is_stable, vanishes
 from conformance.judge.checks.evidence import forward_samples
 from conformance.judge.known import Catalog, bound
 from conformance.judge.triage import Triage, Triaged, cause, triaged
@@ -158,8 +158,8 @@ class Campaign:
         self, program: Generated, variant: Variant
     ) -> tuple[Result, Mapping[Key, Triaged] | None]:
         """The result of a program, and one unexpected verdict on it of each group; `None` for those
-        if they are of numbers alone, and these are rounding errors, or depend on them with what was
-        drawn; or if a known deviation is gone that would be in such errors."""
+        if they are of numbers alone, and these are large, rounding errors, or depend on them with what
+        was drawn; or if a known deviation is gone that would be in such errors."""
         with np.errstate(all="ignore"):  # the numbers of generated programs may overflow
             result = self.runner.run(program.case, variant)
         unexpected = [t for t in triaged(self.known, result) if t.triage is Triage.UNEXPECTED]
@@ -168,7 +168,8 @@ class Campaign:
             drawn = forward_samples(result.observation.recomputed) or None
             gone = all(one.entry is not None for one in unexpected)
             if (
-                cancels(program.case, drawn)
+                not is_moderate(program.case, drawn)
+                or cancels(program.case, drawn)
                 or (drawn and not is_stable(program.case, drawn))
                 or (gone and vanishes(program.case, drawn))
             ):
