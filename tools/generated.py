@@ -36,7 +36,7 @@ from conformance.judge.outcomes import MEANING, SIGN
 from conformance.language.build import TOLERANCES
 from conformance.language.features import CAPABILITIES, feature_names, features_of, meaning
 from conformance.language.laws import LAWS
-from conformance.language.load import load_folder
+from conformance.language.load import FOUND, load_folder
 from conformance.language.operations import OPERATIONS, Operation
 from conformance.language.properties import FAMILIES
 from conformance.language.spec import (
@@ -128,7 +128,8 @@ def capabilities() -> str:
 
 def features() -> str:
     by_feature: dict[str, str] = {}
-    for case in sorted(load_folder(ROOT / "cases"), key=lambda case: len(case.statements())):
+    cases = (case for case in load_folder(ROOT / "cases") if case.family != FOUND)
+    for case in sorted(cases, key=lambda case: len(case.statements())):
         for word in features_of(case).case:
             by_feature.setdefault(word, case.id)
     rows = [(word, by_feature.get(word, "")) for word in feature_names() if ":" not in word]
