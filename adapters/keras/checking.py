@@ -27,6 +27,7 @@ class Trained(base.Trained):
         super().__init__(file, model, watch)
         make = getattr(file, "optimizer", None)
         self._optimizer = None if make is None else make(model)
+        self._step: Any = None
 
     def parameters(self) -> Mapping[str, Any]:
         return self._by_name(self.model.trainable_variables)
@@ -77,20 +78,23 @@ class Trained(base.Trained):
         return returned, [variable.grad for variable in variables]
 
     def _on_jax(self, batch: Any) -> tuple[Any, Sequence[Any]]:
+        """A compiled step, as `fit` has one. In a step that is traced once more, a function that
+        `keras.remat` has traced before raises an error: it reads the variables of its first call."""
         import jax
 
         trained, state = self.model.trainable_variables, self.model.non_trainable_variables
 
-        def loss_of(values: Sequence[Any]) -> Any:
-            mapping = [*zip(trained, values, strict=True), *((v, v.value) for v in state)]
-            with keras.StatelessScope(state_mapping=mapping) as scope:
+        def loss_of(values: Sequence[Any], others: Sequence[Any], batch: Any) -> Any:
+            pairs = zip([*trained, *state], [*values, *others], strict=True)
+            with keras.StatelessScope(state_mapping=list(pairs)) as scope:
                 returned = self.file.loss(self.model, batch)
             return _loss(returned), (returned, [scope.get_current_value(v) for v in state])
 
-        values = [variable.value for variable in trained]
-        _, pullback, (returned, after) = jax.vjp(loss_of, values, has_aux=True)
-        self.watch.starts("backward", [returned, after])
-        (gradients,) = pullback(jax.numpy.ones_like(_loss(returned)))
+        if self._step is None:
+            self._step = jax.jit(jax.value_and_grad(loss_of, has_aux=True))
+        given = ([v.value for v in variables] for variables in (trained, state))
+        (_, (returned, after)), gradients = self._step(*given, batch)
+        jax.block_until_ready(gradients)
         for variable, value in zip(state, after, strict=True):
             if value is not None:
                 variable.assign(value)
@@ -124,6 +128,13 @@ class Framework(base.Framework):
 
     def __init__(self) -> None:
         super().__init__(Observer(f"remat-{BACKEND}"))
+        if BACKEND == "jax":
+            self.uncounted = (
+                "on JAX the step is compiled: Python runs the layers once, to trace them"
+            )
+            self.unmeasured = (
+                "on JAX forward and backward are one executable, with no moment between"
+            )
 
     def seed(self, number: int) -> None:
         keras.utils.set_random_seed(number)

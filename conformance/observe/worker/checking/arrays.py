@@ -15,7 +15,7 @@ from conformance.model.observation import Array, Leaf
 ROUNDING = {"float64": 1e-9, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 #: An array is measured at least by this part of the largest element of all arrays beside it: what is
 #: smaller is the rest of a cancellation.
-FLOOR = 1e-3
+FLOOR = 0.1
 #: By how much more than two plain runs a recomputed one may differ from the first, where those differ.
 SPREAD = 4.0
 #: How many of the arrays that differ are shown.
