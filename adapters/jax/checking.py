@@ -41,11 +41,9 @@ class Trained(base.Trained):
         )
         self.current: dict[str, Any] = self._parts.parameters()
         self._buffers: dict[str, Any] = self._parts.buffers()
-        make = getattr(file, "optimizer", None)
-        self._optimizer: Any = None if make is None else make(model)
         self._state: Any = None
-        if self._optimizer is not None:
-            self._state = self._optimizer.init(self.current)
+        if self.optimizer is not None:
+            self._state = self.optimizer.init(self.current)
         step = jax.value_and_grad(self.loss_of, has_aux=True)
         self._step = step if getattr(file, "jit", True) is False else jax.jit(step)
 
@@ -85,8 +83,8 @@ class Trained(base.Trained):
         return returned, gradients
 
     def update(self, gradients: Mapping[str, Any]) -> None:
-        if self._optimizer is not None:
-            moves, self._state = self._optimizer.update(gradients, self._state, self.current)
+        if self.optimizer is not None:
+            moves, self._state = self.optimizer.update(gradients, self._state, self.current)
             self.current = jax.tree.map(lambda p, move: p + move, self.current, moves)
         else:
             self.current = jax.tree.map(lambda p, g: p - LEARNING_RATE * g, self.current, gradients)

@@ -25,8 +25,6 @@ class Trained(base.Trained):
 
     def __init__(self, file: ModuleType, model: Any, watch: Watch) -> None:
         super().__init__(file, model, watch)
-        make = getattr(file, "optimizer", None)
-        self._optimizer = None if make is None else make(model)
         self._step: Any = None
 
     def parameters(self) -> Mapping[str, Any]:
@@ -104,8 +102,8 @@ class Trained(base.Trained):
         pairs = [
             (gradients[n], v) for n, v in self.parameters().items() if gradients[n] is not None
         ]
-        if self._optimizer is not None:
-            self._optimizer.apply([g for g, _ in pairs], [v for _, v in pairs])
+        if self.optimizer is not None:
+            self.optimizer.apply([g for g, _ in pairs], [v for _, v in pairs])
             return
         for gradient, variable in pairs:
             variable.assign(variable.value - LEARNING_RATE * gradient)

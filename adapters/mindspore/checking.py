@@ -21,11 +21,6 @@ _OPTIONS = frozenset({"use_reentrant", "output_recompute"})
 class Trained(base.Trained):
     """A cell of MindSpore."""
 
-    def __init__(self, file: ModuleType, model: Any, watch: Watch) -> None:
-        super().__init__(file, model, watch)
-        make = getattr(file, "optimizer", None)
-        self._optimizer = None if make is None else make(model)
-
     def parameters(self) -> Mapping[str, Any]:
         return {parameter.name: parameter for parameter in self.model.trainable_params()}
 
@@ -51,8 +46,8 @@ class Trained(base.Trained):
         return returned[0], dict(zip(parameters, gradients, strict=True))
 
     def update(self, gradients: Mapping[str, Any]) -> None:
-        if self._optimizer is not None:
-            self._optimizer(tuple(gradients.values()))
+        if self.optimizer is not None:
+            self.optimizer(tuple(gradients.values()))
             return
         for name, parameter in self.parameters().items():
             parameter.set_data(parameter - LEARNING_RATE * gradients[name])

@@ -22,8 +22,6 @@ class Trained(base.Trained):
 
     def __init__(self, file: ModuleType, model: Any, watch: Watch) -> None:
         super().__init__(file, model, watch)
-        make = getattr(file, "optimizer", None)
-        self._optimizer = None if make is None else make(model)
         mx.eval(model.parameters())
 
     def parameters(self) -> Mapping[str, Any]:
@@ -47,8 +45,8 @@ class Trained(base.Trained):
         return returned, dict(tree_flatten(gradients))
 
     def update(self, gradients: Mapping[str, Any]) -> None:
-        if self._optimizer is not None:
-            self._optimizer.update(self.model, self._gradients)
+        if self.optimizer is not None:
+            self.optimizer.update(self.model, self._gradients)
         else:
             moved = tree_map(lambda g: LEARNING_RATE * g, self._gradients)
             old = self.model.trainable_parameters()

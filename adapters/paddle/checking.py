@@ -21,11 +21,6 @@ _OPTIONS = frozenset({"use_reentrant", "preserve_rng_state", "offload_indices"})
 class Trained(base.Trained):
     """A layer of Paddle, in dynamic mode."""
 
-    def __init__(self, file: ModuleType, model: Any, watch: Watch) -> None:
-        super().__init__(file, model, watch)
-        make = getattr(file, "optimizer", None)
-        self._optimizer = None if make is None else make(model)
-
     def parameters(self) -> Mapping[str, Any]:
         return {name: p for name, p in self.model.named_parameters() if not p.stop_gradient}
 
@@ -46,8 +41,8 @@ class Trained(base.Trained):
         return returned, {name: p.grad for name, p in self.parameters().items()}
 
     def update(self, gradients: Mapping[str, Any]) -> None:
-        if self._optimizer is not None:
-            self._optimizer.step()
+        if self.optimizer is not None:
+            self.optimizer.step()
         else:
             with paddle.no_grad():
                 for name, parameter in self.parameters().items():

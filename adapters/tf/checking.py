@@ -18,11 +18,6 @@ from .observe import Observer
 class Trained(base.Trained):
     """A `tf.Module`, a layer or model of Keras, or a list or dict of variables; run eagerly."""
 
-    def __init__(self, file: ModuleType, model: Any, watch: Watch) -> None:
-        super().__init__(file, model, watch)
-        make = getattr(file, "optimizer", None)
-        self._optimizer = None if make is None else make(model)
-
     def parameters(self) -> Mapping[str, Any]:
         return self._named(lambda variable: bool(variable.trainable))
 
@@ -55,8 +50,8 @@ class Trained(base.Trained):
         pairs = [
             (gradients[n], p) for n, p in self.parameters().items() if gradients[n] is not None
         ]
-        if self._optimizer is not None:
-            self._optimizer.apply_gradients(pairs)
+        if self.optimizer is not None:
+            self.optimizer.apply_gradients(pairs)
         else:
             for gradient, parameter in pairs:
                 parameter.assign_sub(LEARNING_RATE * gradient)

@@ -39,11 +39,6 @@ _CHECKPOINT = sys.modules[checkpoint.__module__].__file__
 class Trained(base.Trained):
     """A module, or a dict or list of tensors."""
 
-    def __init__(self, file: ModuleType, model: Any, watch: Watch) -> None:
-        super().__init__(file, model, watch)
-        make = getattr(file, "optimizer", None)
-        self._optimizer = None if make is None else make(model)
-
     def parameters(self) -> Mapping[str, torch.Tensor]:
         return dict(self.model.named_parameters())
 
@@ -63,8 +58,8 @@ class Trained(base.Trained):
         return returned, {name: p.grad for name, p in self.parameters().items()}
 
     def update(self, gradients: Mapping[str, Any]) -> None:
-        if self._optimizer is not None:
-            self._optimizer.step()
+        if self.optimizer is not None:
+            self.optimizer.step()
         else:
             with torch.no_grad():
                 for parameter in self.parameters().values():

@@ -50,7 +50,7 @@ class Line(NamedTuple):
 
 
 def judge(checked: Checked) -> tuple[Line, ...]:
-    """The lines of the result, the gravest thing that can be wrong first."""
+    """The lines of the result, with errors first."""
     if checked.plain_raised is not None:
         said = f"without recomputation the program raised {_raised(checked.plain_raised)}"
         return (Line("error", Status.BROKEN, Level.MUST, said),)

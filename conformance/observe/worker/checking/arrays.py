@@ -122,7 +122,7 @@ def _otherwise(name: str, plain: Leaf | None, other: Leaf | None) -> Differs | N
 
 
 def _gravity(one: Differs) -> tuple[bool, float]:
-    """The gravest first: what is missing, then what is furthest from what it may be."""
+    """The worst first: what is missing, then what is furthest from what it may be."""
     return one.kind not in ("missing", "extra", "shape"), -one.distance / (one.allowed or 1e-30)
 
 

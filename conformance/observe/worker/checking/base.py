@@ -46,6 +46,9 @@ class Trained(ABC):
 
     def __init__(self, file: ModuleType, model: Any, watch: Watch) -> None:
         self.file, self.model, self.watch = file, model, watch
+        make = getattr(file, "optimizer", None)
+        #: What the program's function `optimizer` returned; `None` where it has none.
+        self.optimizer: Any = None if make is None else make(model)
 
     @abstractmethod
     def parameters(self) -> Mapping[str, Any]:
