@@ -12,7 +12,7 @@ from conformance.model.case import Case, Position
 from tests.suite_cases import CASES
 
 #: What a reader is told, and what says nothing of the program.
-WORDS = ("id", "title", "source", "why", "where", "law", "needs", "differs", "seed", "smoke")
+WORDS = ("id", "title", "source", "why", "where", "law", "needs", "differs", "seed", "smoke", "use")
 
 
 class Renamed:

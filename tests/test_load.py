@@ -339,6 +339,8 @@ SHORT = [
     Wrong("table-key", START, _tabled("    inputs: [x, flag: {value: true}]\n", "tensors:\n  x: {shap: [2, 3], normal: 1.0}\ncases:\n"), "shap:", ("unknown key 'shap'", "'shape'")),
     Wrong("table-axis", START, _tabled("    inputs: [x, flag: {value: true}]\n", "tensors:\n  x: {shape: [$n, 3], normal: 1.0}\ncases:\n"), "$n", ("unknown axis '$n'",)),
     Wrong("listed-twice", START, _tabled("    inputs: [x, x: {value: true}]\n"), "x: {value", ("the name 'x' is taken already",)),
+    Wrong("smoke-unusual", OF, f"{OF}    smoke: true\n", "smoke:", ("a smoke case must be an everyday one, and this case is unusual", "`use: everyday`")),
+    Wrong("use-unknown", OF, f"{OF}    use: daily\n", "daily", ("'everyday', 'unusual' or 'contract'",)),
     Wrong("listed-key", SECTION, f"    inputs: [x: {X}, flag: {{valu: true}}]\n", "valu:", ("unknown key 'valu'",)),
 ]  # fmt: skip
 

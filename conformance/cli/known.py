@@ -79,7 +79,9 @@ def _listed(owner: Adapter, entries: Sequence[Entry], cases: Sequence[Case]) -> 
         cause: [case for case in cases if any(entry.names_case(case.id) for entry in of_cause)]
         for cause, of_cause in by_cause.items()
     }
-    everyday = {cause: sum(case.smoke for case in found) for cause, found in shown.items()}
+    everyday = {
+        cause: sum(case.use == "everyday" for case in found) for cause, found in shown.items()
+    }
     for cause in sorted(by_cause, key=lambda c: (-everyday[c], -len(shown[c]))):
         first, number = by_cause[cause][0], counted(len(shown[cause]), "case")
         told = f", {everyday[cause]} of them everyday" if everyday[cause] else ""

@@ -29,7 +29,7 @@ _RAISING = {
     'signature: "undeclared"': "Exception",
 }
 #: Keys that say nothing about the program.
-_APART = ("smoke",)
+_APART = ("smoke", "use")
 _SMALL: Mapping[str, Any] = {
     "title": "Generated program",
     "source": "generated programs",

@@ -69,6 +69,10 @@ class CaseBuilder(Source):
             self._model = model = spec.CaseModel.model_validate(raw)
         except ValidationError as refused:
             raise explain(refused, raw, self) from refused
+        if model.smoke and model.use != "everyday":
+            message = f"a smoke case must be an everyday one, and this case is {model.use}"
+            hint = "write `use: everyday`, or remove `smoke`"
+            raise self.error(message, "smoke", hint=hint, key=True)
         self._procedure = self._read_procedure()
         inputs = tuple(self._inputs(model))
         generators = {i.name for i in inputs if isinstance(i, Generator)}
@@ -108,7 +112,7 @@ class CaseBuilder(Source):
         if (self._procedure.kind == "per_output") != (gradients.then is not None):
             raise self.error("procedure 'per_output' and `then` go together", "gradients")
         self._check_totals(gradients.totals, parameters)
-        copied = ("title", "source", "why", "seed", "seeded", "smoke")
+        copied = ("title", "source", "why", "seed", "seeded", "smoke", "use")
         made = Case(
             id=identity,
             inputs=inputs,

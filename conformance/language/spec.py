@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from conformance.errors import nearest
 from conformance.language.features import CAPABILITIES
-from conformance.model.case import Untrained
+from conformance.model.case import Untrained, Use
 
 Scalar: TypeAlias = bool | int | float | str | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -495,8 +495,12 @@ class CaseModel(Model):
     numbers are wrong without an error."""
     expect: ExpectModel = Field(default_factory=ExpectModel)
     """What a document printed, beside gradients."""
+    use: Use = "unusual"
+    """How common the program is. `everyday`: people who train models write it. `contract`: it breaks
+    a rule that the frameworks document, as a function does that computes something else when it runs
+    again. `unusual`: everything else."""
     smoke: bool = False
-    """An everyday case: `conformance run --smoke` runs it."""
+    """`conformance run --smoke` runs the case, which must be an `everyday` one."""
 
 
 class CaseFileModel(Model):

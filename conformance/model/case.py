@@ -27,6 +27,8 @@ Untrained = OneOf[
     "third_order",
     "inference",
 ]
+#: How common a program is; `conformance.language.spec` says what each means.
+Use = OneOf["everyday", "unusual", "contract"]
 
 
 @dataclass(frozen=True)
@@ -357,6 +359,7 @@ class Case:
     totals: Mapping[str, float] = field(default_factory=dict)
     #: Whether it is one of the everyday cases that `--smoke` runs.
     smoke: bool = False
+    use: Use = "unusual"
 
     @property
     def family(self) -> str:
