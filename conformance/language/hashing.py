@@ -8,9 +8,13 @@ from typing import Any
 
 from conformance.model.case import Case, Position, Repeat, flat
 
+#: The keys of a case that say nothing about its program or its verdicts.
+WORDS = ("title", "source", "why", "smoke", "use")
+
 
 def cases_hash(cases: Sequence[Case]) -> str:
-    """SHA-256 (hex) over the values of the cases, whatever their order and place in the files."""
+    """SHA-256 (hex) over the values of the cases. It does not depend on their order, on their place in
+    the files, or on `WORDS`: results stay valid when a title changes."""
     canonical = [_canonical(case) for case in sorted(cases, key=lambda case: case.id)]
     text = json.dumps(canonical, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -32,6 +36,8 @@ def _canonical(value: object) -> Any:
         return ["set", sorted((_canonical(part) for part in value), key=json.dumps)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.compare}
+        if isinstance(value, Case):
+            parts = {k: v for k, v in parts.items() if k not in WORDS}
         kept = {k: _canonical(v) for k, v in parts.items() if not isinstance(v, Position)}
         return [type(value).__name__, sorted(kept.items())]
     raise TypeError(f"a case holds a {type(value).__name__}, which has no canonical form")
