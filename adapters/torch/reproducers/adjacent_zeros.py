@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, an input whose gradient is stopped gets zeros instead of None."""
+"""With `use_reentrant=True`, an input whose gradient is detached gets zeros instead of None."""
 
 import torch
 from torch.utils.checkpoint import checkpoint

@@ -1,4 +1,4 @@
-"""With `activation_memory_budget=0`, a recomputed dropout drops other elements in backward."""
+"""With `activation_memory_budget=0`, a dropout drops other elements when it is recomputed."""
 
 import torch
 import torch._functorch.config as config

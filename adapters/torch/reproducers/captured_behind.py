@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, backward raises if a function captures its argument's source."""
+"""With `use_reentrant=True`, backward raises if a region captures what its argument is made of."""
 
 import torch
 from torch.utils.checkpoint import checkpoint

@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, the outputs of a region keep what it captures, also after backward."""
+"""With `use_reentrant=True`, outputs keep the tensors that a region captures, even after backward."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, a region that returns a captured tensor runs again without end."""
+"""With `use_reentrant=True`, a region that returns a captured tensor is recomputed without end."""
 
 import torch
 from torch.utils.checkpoint import checkpoint

@@ -1,4 +1,4 @@
-"""Autocast to float16 uses what one to bfloat16 around it has cast. The rerun does not, and raises."""
+"""A nested autocast uses the casts of the outer one, but not in the recomputation, which raises."""
 
 import torch
 from torch.utils.checkpoint import CheckpointError, checkpoint

@@ -1,4 +1,4 @@
-"""A compiled rerun uses the autocast state of the call of backward, not of the forward run."""
+"""A compiled recomputation uses the autocast state of the backward call, not that of forward."""
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -9,7 +9,7 @@ x = torch.ones((), requires_grad=True)
 
 
 def run(x):
-    # The gradient of x is the sum of a @ w, which is made again: no other product is in
+    # The gradient of x is the sum of a @ w. This product is recomputed and is the only one in
     # backward.
     return checkpoint(lambda x: (x * (x.detach() * a @ w)).sum(), x, use_reentrant=False)
 

@@ -1,4 +1,4 @@
-"""A second backward enters the rerun's context again, and a context for one use raises."""
+"""A second backward pass raises if the context of the recomputation can be entered only once."""
 
 from contextlib import contextmanager
 

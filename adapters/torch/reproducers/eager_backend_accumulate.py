@@ -1,4 +1,4 @@
-"""Compiled with backend `eager`, a function that adds to a captured tensor makes backward raise."""
+"""Compiled with backend `eager`, backward raises if a region adds to a captured tensor in place."""
 
 import torch
 from torch.utils.checkpoint import checkpoint

@@ -1,4 +1,4 @@
-"""Compiled with backend `eager`, what a custom autograd function saves is kept."""
+"""Compiled with backend `eager`, tensors that a custom autograd function saves are kept."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Compiled with backend `eager`, the rerun draws other random numbers."""
+"""Compiled with backend `eager`, the recomputation draws new random numbers."""
 
 import torch
 from torch.utils.checkpoint import checkpoint

@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, a function runs with gradients off, and can see that."""
+"""With `use_reentrant=True`, forward runs without gradients, and a function can depend on that."""
 
 import torch
 from torch.utils.checkpoint import checkpoint

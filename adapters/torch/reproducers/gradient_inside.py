@@ -1,4 +1,4 @@
-"""A function that computes a gradient itself runs twice in forward, and the second run is kept."""
+"""A region that computes a gradient runs twice in forward, and what the second run saves is kept."""
 
 import gc
 

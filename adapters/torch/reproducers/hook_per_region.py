@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, a hook of a tensor used inside and outside is called twice."""
+"""With `use_reentrant=True`, a hook of a tensor used inside and outside a region is called twice."""
 
 import torch
 from torch.utils.checkpoint import checkpoint

@@ -1,4 +1,4 @@
-"""What an inner checkpointed function captures is kept until backward."""
+"""A tensor that an inner region captures is kept until backward."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, each level of nesting adds an activation to the peak."""
+"""With `use_reentrant=True`, each level of nested regions adds an activation to the peak."""
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -11,7 +11,7 @@ LENGTH, LEVELS = 16, 4
 
 
 class Storages(TorchDispatchMode):
-    """The greatest number of storages that operations have made and that are there at one time."""
+    """The largest number of storages, made by operations, that exist at one time."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""If a policy saves a random operation, later operations draw other numbers in the rerun."""
+"""If a policy saves a random operation, later ones draw other numbers in the recomputation."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Inside `vmap`, backward of a checkpoint raises, because the rerun comes after the map."""
+"""Backward of a checkpoint inside `vmap` raises, because it recomputes after the map has ended."""
 
 import torch
 from torch.utils.checkpoint import checkpoint

@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, a region raises if an argument requires a gradient, and no output does."""
+"""With `use_reentrant=True`, backward raises if an argument requires a gradient and no output does."""
 
 import torch
 from torch.utils.checkpoint import checkpoint

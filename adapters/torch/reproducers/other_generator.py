@@ -1,4 +1,4 @@
-"""The rerun draws other numbers from a `torch.Generator` than the forward run."""
+"""The recomputation draws other numbers from a `torch.Generator` than the forward pass."""
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -13,5 +13,5 @@ def region(x):
 
 y = checkpoint(region, x, use_reentrant=False)
 y.sum().backward()
-# y = exp(x n), so that its gradient is n y.
+# y = exp(x n), so its gradient is n y.
 assert not torch.allclose(x.grad, y.log() * y)

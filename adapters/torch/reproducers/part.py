@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, `backward(inputs=[w])` gives a captured parameter no gradient."""
+"""With `use_reentrant=True`, `backward(inputs=[w])` computes no gradient if a region captures w."""
 
 import torch
 from torch.utils.checkpoint import checkpoint

@@ -1,4 +1,4 @@
-"""In a checkpoint, a custom backward that reads its saved tensors twice raises."""
+"""In a region, a custom backward that reads its saved tensors twice raises."""
 
 import torch
 from torch.utils.checkpoint import checkpoint

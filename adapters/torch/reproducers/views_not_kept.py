@@ -1,4 +1,4 @@
-"""Compiled, a policy that saves a view saves nothing, and what the view is of is recomputed."""
+"""In a compiled region, a policy cannot save a view. The operation before it is recomputed."""
 
 from functools import partial
 
