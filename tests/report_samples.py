@@ -146,9 +146,9 @@ def result(
     )
 
 
-def known(verdict: Verdict, reason: str, url: str = "", cause: str = "") -> Verdict:
+def known(verdict: Verdict, reason: str, url: str = "", cause: str = "", kind: str = "") -> Verdict:
     """A verdict that a known deviation describes."""
-    return msgspec.structs.replace(verdict, known=KnownNote(reason, url, cause))
+    return msgspec.structs.replace(verdict, known=KnownNote(reason, url, cause, kind))
 
 
 def unobserved(variant: str, status: Status, message: str, case: str = "sample/block") -> Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from conformance.errors import AdapterError
 from conformance.judge.checks import CHECKS, applicable
 from conformance.judge.outcomes import MEANING, SIGN, Outcome, gravest, of_result
+from conformance.model.case import Use
 from conformance.model.facts import Fact, Inert, Unoffered
 from conformance.model.observation import (
     ErrorSeen,
@@ -22,10 +24,10 @@ from conformance.model.observation import (
     Run,
 )
 from conformance.model.result import Header, Result, Results
-from conformance.model.verdict import Level, Status, Verdict
+from conformance.model.verdict import KnownNote, Level, Status, Verdict
 from conformance.report.costs import PROGRAM, SECONDS, Cost, cost, read_seconds
-from conformance.report.findings import findings, tally
-from conformance.report.overview import frameworks
+from conformance.report.findings import Section, findings, tally
+from conformance.report.overview import Background, frameworks
 from conformance.report.questions import QUESTIONS, Answer, Question, answer, answers
 from tests.report_samples import known
 from tests.suite_cases import CASES
@@ -92,6 +94,8 @@ UNMOVED = verdict("executions", Status.FAIL, "inert", Inert("b", "h", (1,)))
         (result(RAN, verdict("gradient", Status.REPORT), run=Run()), Outcome.RIGHT),
         (result(RAN, verdict("gradient", Status.FAIL), run=Run()), Outcome.WRONG),
         (result(RAN, verdict("structure", Status.FAIL), run=Run()), Outcome.WRONG),
+        (result(RAN, known(WRONG, "as documented", kind="limit"), run=Run()), Outcome.LIMIT),
+        (result(RAN, known(WRONG, "it forgets", kind="choice"), run=Run()), Outcome.WRONG),
         (result(verdict("error", Status.FAIL), run=RAISED), Outcome.RAISES),
         (result(verdict("error", Status.FAIL), run=Run()), Outcome.WRONG),  # nothing was raised
         (result(verdict("error", Status.CRASHED)), Outcome.RAISES),
@@ -112,7 +116,7 @@ UNMOVED = verdict("executions", Status.FAIL, "inert", Inert("b", "h", (1,)))
         ),
     ],
 )
-def test_an_outcome_is_the_gravest_of_a_result(shown: Result, outcome: Outcome) -> None:
+def test_an_outcome_is_the_most_severe_of_a_result(shown: Result, outcome: Outcome) -> None:
     assert of_result(shown) is outcome
 
 
@@ -227,13 +231,13 @@ def test_what_runs_again_is_counted_by_operation() -> None:
     shown = result(
         RAN, verdict("executions", Status.PASS), case="nested/depth-3-region-first", run=run
     )
-    assert answer(_question("Runs again, nested"), [shown]).text == "✓ 0.8×"
+    assert answer(_question("Recomputed, nested"), [shown]).text == "✓ 0.8×"
 
 
 # -- what is made of them --------------------------------------------------------------------------
 
 
-def test_findings_of_one_cause_stand_together_and_the_gravest_first() -> None:
+def test_findings_of_one_cause_stand_together_sorted_by_severity() -> None:
     wrong = known(verdict("gradient", Status.FAIL), "it forgets", "https://example.org/1")
     costs = verdict("release", Status.FAIL, "1 B more")
     run = ran(
@@ -287,6 +291,64 @@ def test_a_worst_finding_is_one_of_the_mode_itself() -> None:
         "right": (Outcome.WRONG, ("captures/frozen-input", "mini/right")),
         "other": (Outcome.RAISES, ("captures/frozen-input", "mini/other")),
     }
+
+
+USES: dict[str, Use] = {"a/everyday": "everyday", "a/contract": "contract"}
+
+
+def test_findings_are_sorted_by_what_users_meet() -> None:
+    """A defect in everyday programs precedes a more severe one in unusual programs, then limits."""
+    costs = verdict("executions", Status.FAIL, "twice")
+    run = ran(
+        result(known(WRONG, "limit", kind="limit"), case="a/everyday", run=Run()),
+        result(known(WRONG, "rule"), case="a/contract", run=Run()),
+        result(known(WRONG, "choice", kind="choice"), case="a/everyday", run=Run()),
+        result(known(WRONG, "unusual"), case="a/unusual", run=Run()),
+        result(known(costs, "everyday"), case="a/everyday", run=AGAIN),
+        result(known(WRONG, "everyday"), case="a/contract", run=Run()),
+    )
+    found = findings(run.header, run.results, USES)
+    sections = [(finding.note.reason, finding.section.name.lower()) for finding in found]
+    assert [reason for reason, _ in sections] == ["everyday", "unusual", "limit", "choice", "rule"]
+    assert [name for _, name in sections] == [s.name.lower() for s in Section]
+    assert (found[0].outcome, found[0].example[0]) == (Outcome.COSTS, "a/everyday")
+
+
+def test_limits_and_broken_rules_do_not_count_as_silently_wrong() -> None:
+    run = ran(
+        result(RAN, case="a/everyday", run=Run()),
+        result(known(WRONG, "limit", kind="limit"), case="a/unusual", run=Run()),
+        result(known(WRONG, "rule"), case="a/contract", run=Run()),
+    )
+    counted = tally(run.results, USES)
+    assert counted.words == "right in 1 of 2 cases, documented limit in 1"
+    assert tally(run.results, USES, "everyday").words == "right in 1 of 1 everyday program"
+
+
+def test_the_mode_to_use_is_the_first_unless_less_goes_wrong_in_another() -> None:
+    def of(mode: str, *wrong: str) -> list[Result]:
+        named = {case: (WRONG if case in wrong else RAN) for case in ("a/a", "a/b")}
+        return [result(v, case=c, variant=f"mini/{mode}", run=Run()) for c, v in named.items()]
+
+    def best(*found: list[Result], debugging: str = "") -> str:
+        back = Background(debugging=frozenset({debugging}))
+        (framework,) = frameworks([ran(*chain(*found))], back)
+        return framework.best.name if framework.best else ""
+
+    assert best(of("first"), of("other")) == "first"
+    assert best(of("first", "a/a"), of("other", "a/b")) == "first"
+    assert best(of("first", "a/a"), of("other")) == "other"
+    assert best(of("first", "a/a"), of("other"), debugging="mini/other") == "first"
+    few = [result(RAN, case="a/a", variant="mini/few", run=Run())]
+    assert best(of("first", "a/a", "a/b"), few) == "few"
+
+
+def test_the_report_has_the_notes_that_adapters_have_today() -> None:
+    old = known(WRONG, "it forgot", cause="forgets")
+    new = KnownNote("It forgets.", "", "forgets", "limit", "Remind it.")
+    back = Background(notes={("mini", "forgets"): new})
+    (framework,) = frameworks([ran(result(old, known(WRONG, "other"), run=Run()))], back)
+    assert [finding.note for finding in framework.findings] == [KnownNote("other", ""), new]
 
 
 def test_levels_are_words_of_the_page() -> None:

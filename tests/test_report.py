@@ -21,6 +21,7 @@ from conformance.model.observation import ErrorSeen
 from conformance.model.verdict import Level, Status, Verdict
 from conformance.paths import find_paths
 from conformance.report import Report, write_report
+from conformance.report.overview import Background
 from conformance.report.page import file_name
 from conformance.report.text import format_bytes, sentence, shorten, web_address
 from conformance.words import escape, line
@@ -71,7 +72,7 @@ def written(tmp_path: Path, *found, given=None) -> tuple[Path, Page]:
     ]
     folder = tmp_path / "reports"
     programs = {("a", "drops"): "assert x.grad is None\n"}
-    made = Report(files, known, compare(files, known), programs=programs)
+    made = Report(files, known, compare(files, known), Background(programs=programs))
     index = write_report(made, folder, folder)
     assert index == folder / "index.html"
     return folder, Page(whole(folder))
@@ -196,7 +197,8 @@ def test_a_finding_shows_the_program_of_its_cause(tmp_path):
         results("a", [result("a/one", verdicts=[samples.known(FAIL, "it drops x", cause="drops")])])
     ]
     programs = {("a", "drops"): f"x = {HOSTILE!r}\n", ("b", "drops"): "y = 2\n"}
-    write_report(replace(reported(files), programs=programs), tmp_path, tmp_path)
+    background = Background(programs=programs)
+    write_report(replace(reported(files), background=background), tmp_path, tmp_path)
     page = Page(whole(tmp_path))
     code = "".join(page.texts)
     assert code.count(f"x = {HOSTILE!r}") == 2  # on the first screen, and among all findings
@@ -239,7 +241,7 @@ def test_case_shows_its_text_programs_and_reasons(tmp_path):
         assert f'"""{variant}"""\nimport numpy as np\n\n\ndef plain(x):' in code
     assert "the wrapper drops it" in text
     assert "lacks kwargs (no such thing)" in text
-    assert "not known before" in text
+    assert "unexpected" in text
     assert "a/two and b/one disagree with a/one on gradient of x: max difference 1 at" in text
     assert "the process died of SIGSEGV" in text
     assert "random: compared within each framework only" in text
@@ -247,10 +249,10 @@ def test_case_shows_its_text_programs_and_reasons(tmp_path):
 
 def test_versions_and_outcome_stand_at_the_top(tmp_path):
     _, page = written(tmp_path, *realistic(tmp_path))
-    text = page.text[page.text.index("Recomputing part of") :]
-    head = text[: text.index("The gravest findings")]
+    text = page.text[page.text.index("Recompute (activation") :]
+    head = text[: text.index("The most severe findings")]
     assert "3 unexpected verdicts, no new disagreements" in head
-    assert "The report shows 2 cases on 4 variants of 3 frameworks." in head
+    assert "This report covers 2 cases on 4 variants of 3 frameworks." in head
     for words in ("a 1.2.3", "b 1.2.3"):
         assert words in head
     for words in ("Python 3.11.7", "Linux", "suite 0.1.0"):

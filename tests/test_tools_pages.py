@@ -12,7 +12,7 @@ from conformance.errors import ResultsError
 from conformance.model.observation import Run
 from conformance.model.verdict import Status
 from conformance.report.costs import PROGRAM
-from conformance.report.overview import frameworks
+from conformance.report.overview import Background, frameworks
 from tests.report_samples import results, stored
 from tests.test_behaviours import PLAIN, RAN, RECOMPUTED, known, ran, result, verdict
 from tools import behaviours, documents, shared
@@ -30,7 +30,7 @@ def test_a_page_says_what_a_mode_is_and_costs() -> None:
         result(RAN, case=PROGRAM, run=RECOMPUTED, plain=PLAIN),
         result(WRONG, run=Run()),
     )
-    (framework,) = frameworks([run], {"mini/right": "mini.recompute(f, |)"})
+    (framework,) = frameworks([run], Background(titles={"mini/right": "mini.recompute(f, |)"}))
     page = framework_pages.render(framework)
     assert "right in 1 of 2 cases, silently wrong in 1" in page
     assert "| `right` | mini.recompute(f, \\|) |  | 12% | 40% | 0.50× |" in page

@@ -14,7 +14,7 @@ from conformance.report.overview import Framework, Mode, frameworks
 from conformance.report.questions import QUESTIONS, Question
 from conformance.report.text import link
 from conformance.words import escape
-from tools.shared import ROOT, main
+from tools.shared import ROOT, background, main
 
 #: Variants in one table; more columns do not fit.
 _COLUMNS = 8
@@ -32,12 +32,12 @@ def pages(results: Sequence[Results]) -> Mapping[str, str]:
 
 def render(results: Sequence[Results]) -> str:
     """The page, in Markdown, from the results of one or several adapters."""
-    return "\n".join(_lines([f for f in frameworks(results) if f.modes])) + "\n"
+    return "\n".join(_lines([f for f in frameworks(results, background()) if f.modes])) + "\n"
 
 
 def first_variants(results: Sequence[Results]) -> str:
     """README's table, in Markdown: the first variant of each framework, the `brief` questions alone."""
-    shown = [f for f in frameworks(results) if f.modes]
+    shown = [f for f in frameworks(results, background()) if f.modes]
     return "\n".join(_firsts(shown, [q for q in QUESTIONS if q.brief])) + "\n"
 
 
@@ -57,8 +57,8 @@ def _lines(frameworks: Sequence[Framework]) -> Iterator[str]:
     yield "# Behaviours"
     yield ""
     yield "What each implementation does, question by question, as it was seen in runs of the versions"
-    yield "named below. Made by `tools/behaviours.py`, never by hand. An answer is the gravest among"
-    yield "the cases of its question, whether or not the deviation was known."
+    yield "named below. Made by `tools/behaviours.py`, never by hand. An answer is the most severe"
+    yield "outcome among the cases of its question."
     yield ""
     for outcome in (o for o in MEANING if o is not Outcome.BROKEN):
         yield f"- {SIGN[outcome]} {outcome.value}: {MEANING[outcome]}"
@@ -70,7 +70,7 @@ def _lines(frameworks: Sequence[Framework]) -> Iterator[str]:
     for framework in frameworks:
         yield f"## {framework.name} {framework.version}".rstrip()
         yield ""
-        yield "| variant | how its cases come out | gravest finding |"
+        yield "| variant | outcomes of its cases | most severe finding |"
         yield "|---|---|---|"
         yield from map(_variant, framework.modes)
         yield ""
@@ -83,7 +83,7 @@ def _lines(frameworks: Sequence[Framework]) -> Iterator[str]:
 
 
 def _variant(mode: Mode) -> str:
-    """A row: a variant, the tally of its cases, and its gravest finding."""
+    """A row: a variant, the outcomes of its cases, and its most severe finding."""
     worst = "none"
     if mode.worst:
         worst = f"{SIGN[mode.worst.outcome]} {escape(mode.worst.note.reason)}{link(mode.worst.note.url)}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from conformance.cli.options import seconds_of_variants, titles_of_variants
 from conformance.drivers.adapter import DISCIPLINES
 from conformance.judge.outcomes import SIGN
 from conformance.model.result import Results
@@ -16,7 +15,7 @@ from conformance.report.findings import Finding
 from conformance.report.overview import Framework, Mode, frameworks
 from conformance.report.text import link, sentence
 from conformance.words import escape
-from tools.shared import ADAPTERS, main
+from tools.shared import background, main
 
 _HEAD = (
     *("mode", "what it is", "what runs again", "retained", "peak", "how often", "seconds"),
@@ -26,7 +25,7 @@ _HEAD = (
 
 def pages(results: Sequence[Results]) -> Mapping[str, str]:
     """A page for each adapter with results."""
-    found = frameworks(results, titles_of_variants(ADAPTERS), seconds_of_variants(ADAPTERS))
+    found = frameworks(results, background())
     return {f"docs/frameworks/{framework.name}.md": render(framework) for framework in found}
 
 

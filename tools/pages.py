@@ -20,13 +20,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from conformance.cli.options import reproducers_of, seconds_of_variants, titles_of_variants
 from conformance.compare import compare
 from conformance.language.load import load_folder
 from conformance.model.result import Results
 from conformance.report import Report, write_report
 from tools import behaviours, documents, frameworks, generated
-from tools.shared import ADAPTERS, ROOT, leaving, read_runs, write_pages
+from tools.shared import ROOT, background, leaving, read_runs, write_pages
 
 #: The adapters and the cases of the published sample.
 SAMPLED = ("torch", "jax")
@@ -75,14 +74,9 @@ def _report(runs: Sequence[Results], reports: Path, folder: Path) -> Path:
     """
     cases = load_folder(ROOT / "cases")
     shown = [case for case in cases if folder == reports or case.id in SAMPLE]
-    made = Report(
-        runs,
-        shown,
-        compare(runs, cases),
-        titles_of_variants(ADAPTERS),
-        seconds_of_variants(ADAPTERS),
-        reproducers_of(ADAPTERS),
-    )
+    said = background()
+    noted = [said.noted(run) for run in runs]
+    made = Report(noted, shown, compare(noted, cases), said)
     page = write_report(made, folder, reports, link=folder == reports)
     print(page)
     return page

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from conformance.cli import options
 from conformance.cli.compare import read_all
-from conformance.cli.options import in_report_order
 from conformance.drivers.adapter import all_adapters
 from conformance.errors import ConformanceError, nearest
+from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.result import Results
+from conformance.report.overview import Background
 from conformance.writing import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,7 +59,12 @@ def read_runs(reports: Path) -> list[Results]:
     for run in runs:
         for part in filter(None, (run.lacks, run.header.selection)):
             print(f"{run.path} is not whole: {part}", file=sys.stderr)
-    return in_report_order(runs, ADAPTERS)
+    return options.in_report_order(runs, ADAPTERS)
+
+
+def background() -> Background:
+    """What pages say that is not in results: of the adapters and the cases of this checkout."""
+    return options.background(ADAPTERS, load_folder(ROOT / "cases"))
 
 
 Maker = Callable[[Sequence[Results]], Mapping[str, str]]

@@ -1,19 +1,26 @@
 """Options that several commands share, and how the shell completes them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from conformance.drivers.adapter import REFERENCE, Adapter, AdapterModel, all_adapters, find_adapter
 from conformance.errors import ConformanceError, nearest
+from conformance.judge.known import read
 from conformance.language.load import load_folder
 from conformance.model.case import Case
 from conformance.model.result import Results
+from conformance.model.verdict import KnownNote
 from conformance.oracle.interpreter import check_shapes, is_own
 from conformance.paths import find_paths
 from conformance.run.options import OPTIONS
+
+if TYPE_CHECKING:
+    from conformance.report.overview import Background
 
 
 def _completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -99,20 +106,27 @@ def in_report_order(runs: Iterable[Results], folder: Path) -> list[Results]:
     return sorted(runs, key=rank)
 
 
-def titles_of_variants(folder: Path) -> dict[str, str]:
-    return {v.id: v.model.title for adapter in all_adapters(folder) for v in adapter.variants}
-
-
-def seconds_of_variants(folder: Path) -> dict[str, tuple[str, float]]:
-    """What steps of variants take, as measured: by full id the version and the ratio to plain."""
+def background(folder: Path, cases: Iterable[Case]) -> Background:
+    """What the report says that is not in results: of the adapters in a folder, and of cases."""
     from conformance.report.costs import read_seconds
+    from conformance.report.overview import Background
 
-    found = (read_seconds(adapter.name, adapter.folder) for adapter in all_adapters(folder))
-    return {variant: seconds for of_adapter in found for variant, seconds in of_adapter.items()}
-
-
-def reproducers_of(folder: Path) -> dict[tuple[str, str], str]:
-    """The programs that show the causes of known deviations, by adapter and cause."""
-    adapters = {adapter.name: adapter.folder / "reproducers" for adapter in all_adapters(folder)}
-    files = ((name, file) for name, folder in adapters.items() for file in folder.glob("*.py"))
-    return {(name, file.stem): file.read_text("utf-8") for name, file in files}
+    adapters = all_adapters(folder)
+    variants = [variant for adapter in adapters for variant in adapter.variants]
+    seconds: dict[str, tuple[str, float]] = {}
+    notes: dict[tuple[str, str], KnownNote] = {}
+    programs: dict[tuple[str, str], str] = {}
+    for adapter in adapters:
+        seconds |= read_seconds(adapter.name, adapter.folder)
+        for entry in read(adapter.known, unfinished=True):
+            notes.setdefault((adapter.name, entry.cause), entry.note)
+        for file in (adapter.folder / "reproducers").glob("*.py"):
+            programs[adapter.name, file.stem] = file.read_text("utf-8")
+    return Background(
+        titles={variant.id: variant.model.title for variant in variants},
+        seconds=seconds,
+        debugging=frozenset(v.id for v in variants if getattr(v.model, "debugging", False)),
+        notes=notes,
+        programs=programs,
+        uses={case.id: case.use for case in cases},
+    )

@@ -34,14 +34,9 @@ def report(
 
     paths = find_paths(cases, adapters_folder, reports)
     known = load_folder(paths.cases)
-    runs = options.in_report_order(read_all(files, paths.reports), paths.adapters)
-    made = Report(
-        runs,
-        known,
-        compare_results(runs, known),
-        options.titles_of_variants(paths.adapters),
-        options.seconds_of_variants(paths.adapters),
-        options.reproducers_of(paths.adapters),
-    )
+    background = options.background(paths.adapters, known)
+    found = options.in_report_order(read_all(files, paths.reports), paths.adapters)
+    runs = [background.noted(run) for run in found]
+    made = Report(runs, known, compare_results(runs, known), background)
     index = write_report(made, output or paths.reports, paths.reports)
     typer.echo(f"report: {index}")

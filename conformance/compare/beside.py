@@ -17,6 +17,7 @@ _WORST_FIRST = (
     Outcome.BROKEN,
     Outcome.WRONG,
     Outcome.RAISES,
+    Outcome.LIMIT,
     Outcome.INERT,
     Outcome.NOT_OFFERED,
     Outcome.COSTS,

@@ -27,7 +27,7 @@ from conformance.errors import KnownError, nearest
 from conformance.language import yaml_marks
 from conformance.language.features import Features, feature_names, features_of, is_feature
 from conformance.model.case import Case
-from conformance.model.verdict import Verdict
+from conformance.model.verdict import KnownNote, Verdict
 from conformance.writing import write_text
 
 Words = str | list[str]
@@ -152,6 +152,11 @@ class Entry:
     def url(self) -> str:
         """The page or the report that is shown; empty for none."""
         return self.urls[0] if self.urls else ""
+
+    @property
+    def note(self) -> KnownNote:
+        """What is stored with the deviations that it explains."""
+        return KnownNote(self.reason, self.url, self.cause, self.kind, self.instead)
 
     @property
     def lenient(self) -> bool:

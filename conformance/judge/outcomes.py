@@ -13,11 +13,12 @@ _COST = frozenset({"executions", "retained memory", "peak memory", "release"})
 
 
 class Outcome(StrEnum):
-    """How a variant does on a case, the gravest first."""
+    """What a user sees of a case on a variant, the most severe first."""
 
     BROKEN = "the suite failed"
     WRONG = "silently wrong"
     RAISES = "raises"
+    LIMIT = "documented limit"
     INERT = "not recomputed"
     COSTS = "more memory or work"
     WARNS = "differs"
@@ -28,28 +29,30 @@ class Outcome(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Its place among all outcomes, 0 the gravest."""
+        """Its place among all outcomes; 0 is the most severe."""
         return list(Outcome).index(self)
 
 
 #: What each outcome means, for a legend.
 MEANING: dict[Outcome, str] = {
-    Outcome.BROKEN: "the suite or the adapter is at fault, never the framework",
-    Outcome.WRONG: "a gradient, value, state or structure is wrong, and no error says so",
-    Outcome.RAISES: "the program raises, is refused or ends the process, where plain runs",
-    Outcome.INERT: "recompute does nothing: no operation runs again",
-    Outcome.COSTS: "right, but more is kept, left over or run again than recompute needs",
-    Outcome.WARNS: "something differs from the run without recompute that should not, but may",
-    Outcome.RIGHT: "as without recompute, for the memory and the work that recompute promises",
-    Outcome.UNSEEN: "it runs, and what is asked cannot be observed there",
-    Outcome.NOT_OFFERED: "the variant does not offer what the case needs",
-    Outcome.NOT_RUN: "another variant that does the same is run on the case, or it takes too long",
+    Outcome.BROKEN: "the suite or the adapter failed, not the framework",
+    Outcome.WRONG: "a gradient, value, state or structure is wrong, and no error is raised",
+    Outcome.RAISES: "the program raises an error or ends the process; without recompute it runs",
+    Outcome.LIMIT: "the program goes wrong as the framework's documentation says",
+    Outcome.INERT: "recompute has no effect: no operation runs again in backward",
+    Outcome.COSTS: "results are right, but more memory is kept or more work is done than necessary",
+    Outcome.WARNS: "something other than the results differs, such as BatchNorm's statistics",
+    Outcome.RIGHT: "results, memory and work are as expected",
+    Outcome.UNSEEN: "the program runs, but the suite cannot observe the answer",
+    Outcome.NOT_OFFERED: "the variant cannot express what the case needs",
+    Outcome.NOT_RUN: "left out: it takes too long, or another variant does the same",
 }
-#: The same as signs, so that no outcome is known by its colour alone.
+#: A sign for each, so that nobody needs to see the colour.
 SIGN: dict[Outcome, str] = {
     Outcome.BROKEN: "\N{WARNING SIGN}",
     Outcome.WRONG: "\N{BALLOT X}",
     Outcome.RAISES: "!",
+    Outcome.LIMIT: "\N{SECTION SIGN}",
     Outcome.INERT: "\N{WHITE CIRCLE}",
     Outcome.COSTS: "\N{WHITE UP-POINTING TRIANGLE}",
     Outcome.WARNS: "\N{ALMOST EQUAL TO}",
@@ -61,13 +64,15 @@ SIGN: dict[Outcome, str] = {
 
 
 def gravest(outcomes: Iterable[Outcome]) -> Outcome:
-    """The gravest of some outcomes; `UNSEEN` where there are none."""
+    """The most severe of some outcomes; `UNSEEN` if there are none."""
     return min(outcomes, key=lambda outcome: outcome.rank, default=Outcome.UNSEEN)
 
 
 def of_result(result: Result, checks: frozenset[str] = frozenset()) -> Outcome:
-    """The outcome of a variant on a case: the gravest of its verdicts of `checks` (of all if empty) and,
-    where the program does not run to its end, of `error`."""
+    """The outcome of a case on a variant: the most severe one of its verdicts.
+
+    If `checks` are given, only their verdicts count, and an `error` that is not right.
+    """
     if result.observation is None and all(v.status is Status.UNSUPPORTED for v in result.verdicts):
         reasons = [unoffered(verdict) for verdict in result.verdicts]
         left_out = all(why is not None and why.how == "not run" for why in reasons)
@@ -84,6 +89,8 @@ def of_verdict(verdict: Verdict, result: Result) -> Outcome:
     """What one verdict of a result means."""
     if verdict.status is Status.BROKEN:
         return Outcome.BROKEN
+    if verdict.status.deviates and verdict.known is not None and verdict.known.kind == "limit":
+        return Outcome.LIMIT
     if verdict.status in (Status.CRASHED, Status.TIMEOUT):
         return Outcome.RAISES
     run = recomputed(result)
@@ -101,7 +108,7 @@ def of_verdict(verdict: Verdict, result: Result) -> Outcome:
 
 
 def unoffered(verdict: Verdict) -> Unoffered | None:
-    """The fact why the variant is not run on the case; `None` where the verdict has no such fact."""
+    """Why the variant is not run on the case; `None` if the verdict does not say so."""
     return next((fact for fact in verdict.facts if isinstance(fact, Unoffered)), None)
 
 

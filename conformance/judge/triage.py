@@ -17,7 +17,7 @@ from conformance.judge.known import Catalog, Entry
 from conformance.judge.proposing import proposed
 from conformance.model.facts import Raised
 from conformance.model.result import Result
-from conformance.model.verdict import KnownNote, Status, Verdict
+from conformance.model.verdict import Status, Verdict
 
 #: What differs between messages of one cause: names and numbers.
 _VARIES = re.compile(r"'[^']*'|\([^)]*\)|\[[^\]]*\]|[\d.]+")
@@ -100,7 +100,7 @@ def noted(entries: Sequence[Entry], result: Result) -> Result:
     verdicts: list[Verdict] = []
     for verdict in result.verdicts:
         entry = _explaining(entries, result, verdict)
-        note = entry and KnownNote(entry.reason, entry.url, entry.cause, entry.kind, entry.instead)
+        note = entry and entry.note
         same = note == verdict.known
         verdicts.append(verdict if same else msgspec.structs.replace(verdict, known=note))
     return replace(result, verdicts=tuple(verdicts))

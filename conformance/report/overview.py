@@ -2,24 +2,39 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
+
+import msgspec
 
 from conformance.compare import Comparison
 from conformance.drivers.adapter import REFERENCE
 from conformance.judge.outcomes import Outcome, of_result
 from conformance.model.case import Case
 from conformance.model.result import SMOKE, Header, Result, Results
+from conformance.model.verdict import KnownNote, Verdict
 from conformance.report.costs import Cost, cost
-from conformance.report.findings import NO_FINDING, Finding, Tally, findings, ranked, tally
-from conformance.report.questions import Answer, answers
+from conformance.report.findings import (
+    NO_FINDING,
+    Finding,
+    Section,
+    Tally,
+    Uses,
+    findings,
+    ranked,
+    tally,
+)
+from conformance.report.questions import QUESTIONS, Answer, answers
 from conformance.words import counted
 
-#: Findings on the first screen, and the most of one framework.
+#: Findings in the first list, and the most of one framework.
 _SHOWN, _OF_EACH = 10, 2
-#: The outcomes of a bar, in its order: the gravest first.
+#: Findings that are listed with the best mode of a framework.
+_AVOIDED = 3
+#: The outcomes of a bar, in its order: the most severe first.
 BAR = tuple(outcome for outcome in Outcome if outcome is Outcome.RIGHT or outcome not in NO_FINDING)
+#: Outcomes by which a user notices that recompute does not work.
+_GOES_WRONG = frozenset({Outcome.BROKEN, Outcome.WRONG, Outcome.RAISES, Outcome.INERT})
 
 
 def name_of(variant: str) -> str:
@@ -28,26 +43,81 @@ def name_of(variant: str) -> str:
 
 
 @dataclass(frozen=True)
+class Background:
+    """What the report says that is not in results.
+
+    Of variants (full ids): `titles`, how users name them; `seconds` of a step in multiples of the step
+    without recompute, each with the version that it was measured with; and which are for `debugging`.
+    Of causes (adapter and name): `notes` as the adapters have them today, which take the place of those
+    in the results; and `programs` that show them. Of cases: their `uses`.
+    """
+
+    titles: Mapping[str, str] = field(default_factory=dict)
+    seconds: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    debugging: frozenset[str] = frozenset()
+    notes: Mapping[tuple[str, str], KnownNote] = field(default_factory=dict)
+    programs: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    uses: Uses = field(default_factory=dict)
+
+    def noted(self, run: Results) -> Results:
+        """A run whose known deviations have the notes of today."""
+        adapter = run.header.adapter
+        changed: dict[int, Verdict] = {}
+
+        def noted(verdict: Verdict) -> Verdict:
+            # Results share their verdicts.
+            if id(verdict) not in changed:
+                known = verdict.known
+                now = known and self.notes.get((adapter, known.cause), known)
+                same = now == known
+                changed[id(verdict)] = (
+                    verdict if same else msgspec.structs.replace(verdict, known=now)
+                )
+            return changed[id(verdict)]
+
+        results = (replace(r, verdicts=tuple(map(noted, r.verdicts))) for r in run.results)
+        return replace(run, results=tuple(results))
+
+
+@dataclass(frozen=True)
 class Mode:
-    """A variant: its tally, its answers to the questions, the gravest of its findings (with the example
-    in this variant), and what it costs. `title` is how users name it, if known."""
+    """A variant: the outcomes of its cases and of the everyday ones among them, its answers to the
+    questions, its findings (each with an example in this variant), and what it costs."""
 
     id: str
     tally: Tally
+    everyday: Tally
     answers: tuple[Answer, ...]
-    worst: Finding | None
+    findings: tuple[Finding, ...]
     cost: Cost
     discipline: str = ""
     title: str = ""
+    debugging: bool = False
 
     @property
     def name(self) -> str:
         return name_of(self.id)
 
     @property
+    def worst(self) -> Finding | None:
+        """Its first finding: the most severe one in everyday programs, if there is such."""
+        return next(iter(self.findings), None)
+
+    @property
+    def reliable(self) -> tuple[str, ...]:
+        """What is right in it: the `short` words of the questions that it answers so."""
+        both = zip(QUESTIONS, self.answers, strict=True)
+        return tuple(q.short for q, a in both if q.short and a.outcome is Outcome.RIGHT)
+
+    @property
+    def told(self) -> Tally:
+        """The tally that is shown first: that of everyday programs, if any of them ran."""
+        return self.everyday if self.everyday.ran else self.tally
+
+    @property
     def bar(self) -> tuple[tuple[Outcome, int], ...]:
-        """The number of cases of each outcome that occurs, the gravest first."""
-        return tuple((o, n) for o in BAR if (n := self.tally.outcomes[o]))
+        """The number of cases of each outcome that occurs, the most severe first."""
+        return tuple((o, n) for o in BAR if (n := self.told.outcomes[o]))
 
 
 @dataclass(frozen=True)
@@ -71,39 +141,63 @@ class Framework:
     def is_reference(self) -> bool:
         return self.name == REFERENCE
 
+    @cached_property
+    def offered(self) -> tuple[Mode, ...]:
+        """The modes that can be compared: they are not for debugging, and at least half as many cases
+        ran as on the mode with the most."""
+        most = max((mode.told.ran for mode in self.modes), default=0)
+        modes = (mode for mode in self.modes if not mode.debugging)
+        return tuple(mode for mode in modes if mode.told.ran and 2 * mode.told.ran >= most)
+
+    @cached_property
+    def best(self) -> Mode | None:
+        """The mode to use: the first one, or the best of those in which fewer cases go wrong and no
+        fewer have the right results. `None` if nothing ran."""
+        if not self.offered:
+            return None
+        first = self.offered[0]
+        better = [
+            mode
+            for mode in self.offered
+            if mode.told.wrong < first.told.wrong and mode.told.good >= first.told.good
+        ]
+        return max(better, key=lambda mode: mode.told.good, default=first)
+
+    @cached_property
+    def worse(self) -> tuple[Mode, ...]:
+        """The modes in which more cases go wrong than in the best one, the worst first."""
+        limit = self.best.told.wrong if self.best else 0
+        found = (mode for mode in self.offered if mode.told.wrong > limit)
+        return tuple(sorted(found, key=lambda mode: -mode.told.wrong))
+
+    @cached_property
+    def avoid(self) -> tuple[Finding, ...]:
+        """What goes wrong in everyday programs in the best mode, the most severe first."""
+        severe = (f for f in self.best.findings if f.outcome in _GOES_WRONG) if self.best else ()
+        return apart((f for f in severe if f.section is Section.EVERYDAY), _AVOIDED)
+
     @property
     def sentence(self) -> str:
-        """How the cases of its first mode come out, and how often its worst mode is silently wrong."""
-        if not any(mode.tally.ran for mode in self.modes):
+        """Which mode to use, and what becomes of its cases."""
+        if self.best is None:
             return "Nothing ran."
-        first = self.modes[0]
+        words = self.best.told.words
         if self.is_reference:
-            wrong = first.worst and first.worst.outcome in (Outcome.BROKEN, Outcome.WRONG)
-            why = f" Why: {first.worst.note.reason}" if first.worst and wrong else ""
-            return f"The others are compared with it. As an adapter: {first.tally.words}.{why}"
-        sentence = f"{first.name}: {first.tally.words}."
-        worst = max(self.modes, key=lambda mode: mode.tally.outcomes[Outcome.WRONG])
-        wrong_cases = worst.tally.outcomes[Outcome.WRONG]
-        if wrong_cases > first.tally.outcomes[Outcome.WRONG]:
-            sentence += f" Worst of {len(self.modes)} variants: {worst.name}, silently wrong in"
-            sentence += f" {wrong_cases} of {worst.tally.ran}."
-        return sentence
+            broken = self.best.worst and self.best.worst.outcome in (Outcome.BROKEN, Outcome.WRONG)
+            why = f" Why: {self.best.worst.note.reason}" if self.best.worst and broken else ""
+            return f"The others are compared with it. As an adapter: {words}.{why}"
+        return f"{self.best.name}: {words}."
 
 
 def frameworks(
-    results: Iterable[Results],
-    titles: Mapping[str, str] = MappingProxyType({}),
-    seconds: Mapping[str, tuple[str, float]] = MappingProxyType({}),
+    results: Iterable[Results], background: Background = Background()
 ) -> tuple[Framework, ...]:
-    """Each adapter's run as the first screen shows it. `titles` are those of variants (full ids),
-    `seconds` the ratios measured of them, each with the version that it is of."""
-    return tuple(_framework(run, titles, seconds) for run in results)
+    """Each adapter's run as the first screen shows it."""
+    return tuple(_framework(background.noted(run), background) for run in results)
 
 
-def _framework(
-    run: Results, titles: Mapping[str, str], seconds: Mapping[str, tuple[str, float]]
-) -> Framework:
-    header = run.header
+def _framework(run: Results, background: Background) -> Framework:
+    header, uses = run.header, background.uses
     # The version of the framework, which a run names before all that it builds on.
     others = ("python", "numpy", "platform")
     version = next((v for k, v in header.versions.items() if k not in others), "")
@@ -112,36 +206,51 @@ def _framework(
         by_variant.setdefault(result.variant, []).append(result)
     modes = []
     for variant, found in by_variant.items():
-        measured, ratio = seconds.get(variant, ("", None))
+        measured, ratio = background.seconds.get(variant, ("", None))
         mode = Mode(
             id=variant,
-            tally=tally(found),
+            tally=tally(found, uses),
+            everyday=tally(found, uses, "everyday"),
             answers=answers(found),
-            worst=next(iter(findings(header, found)), None),
+            findings=findings(header, found, uses),
             cost=cost(found, ratio if measured == version else None),
             discipline=header.disciplines.get(variant, ""),
-            title=titles.get(variant, ""),
+            title=background.titles.get(variant, ""),
+            debugging=variant in background.debugging,
         )
         modes.append(mode)
-    return Framework(header, version, tuple(modes), findings(header, run.results))
+    return Framework(header, version, tuple(modes), findings(header, run.results, uses))
 
 
 def worst(frameworks: Iterable[Framework]) -> tuple[Finding, ...]:
-    """The findings of the first screen, the gravest first, at most two of each framework.
+    """The findings of the first list, the most severe first, at most two of each framework.
 
-    Of equally grave ones, the first of each framework precede the second ones. The reference is left
-    out. So is a finding that shows mostly in the same cases as an earlier one of its framework: it is
-    probably a consequence, as a wrong gradient is of other random samples.
+    They are those in everyday programs or, if there are none, in others. Of equally severe ones, the
+    first of each framework precede the second ones. The reference is left out.
     """
-    chosen: list[tuple[int, int, Finding]] = []
-    for framework in (f for f in frameworks if not f.is_reference):
-        of_it: list[Finding] = []
-        for finding in framework.findings:
-            if len(of_it) < _OF_EACH and not any(_overlap(finding, other) for other in of_it):
-                chosen.append((finding.outcome.rank, len(of_it), finding))
-                of_it.append(finding)
-    chosen.sort(key=lambda item: item[:2])
-    return tuple(finding for _, _, finding in chosen[:_SHOWN])
+    shown = [framework for framework in frameworks if not framework.is_reference]
+    for section in Section:
+        chosen = [
+            (finding.outcome.rank, number, finding)
+            for framework in shown
+            for number, finding in enumerate(
+                apart((f for f in framework.findings if f.section is section), _OF_EACH)
+            )
+        ]
+        if chosen:
+            chosen.sort(key=lambda item: item[:2])
+            return tuple(finding for _, _, finding in chosen[:_SHOWN])
+    return ()
+
+
+def apart(found: Iterable[Finding], most: int) -> tuple[Finding, ...]:
+    """The first of some findings of a framework, without those that show mostly in the same cases as an
+    earlier one: they are probably its consequences, as a wrong gradient is of other random samples."""
+    chosen: list[Finding] = []
+    for finding in found:
+        if len(chosen) < most and not any(_overlap(finding, other) for other in chosen):
+            chosen.append(finding)
+    return tuple(chosen)
 
 
 def _overlap(finding: Finding, other: Finding) -> bool:
@@ -152,18 +261,12 @@ def _overlap(finding: Finding, other: Finding) -> bool:
 
 @dataclass(frozen=True)
 class Report:
-    """The report on results, cases and their comparison; cases without a result are left out.
-
-    `titles` say what variants (full ids) are, `seconds` what was measured of them (see `frameworks`),
-    and `programs` are programs that show a cause, by adapter and cause.
-    """
+    """The report on results, cases and their comparison; cases without a result are left out."""
 
     results: Sequence[Results]
     given: Sequence[Case]
     comparison: Comparison
-    titles: Mapping[str, str] = field(default_factory=dict)
-    seconds: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    programs: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    background: Background = field(default_factory=Background)
 
     @cached_property
     def cases(self) -> Mapping[str, Case]:
@@ -171,7 +274,7 @@ class Report:
 
     @cached_property
     def frameworks(self) -> tuple[Framework, ...]:
-        return frameworks(self.results, self.titles, self.seconds)
+        return frameworks(self.results, self.background)
 
     @cached_property
     def by_case(self) -> Mapping[str, Mapping[str, Result]]:
@@ -193,7 +296,7 @@ class Report:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings of all frameworks, the gravest first."""
+        """The findings of all frameworks, ranked."""
         return ranked(finding for framework in self.frameworks for finding in framework.findings)
 
     @property

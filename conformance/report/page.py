@@ -25,7 +25,7 @@ from conformance.language.build import TOLERANCES
 from conformance.language.features import required_by
 from conformance.model.result import Results
 from conformance.report import costs, sources, tables, text
-from conformance.report.findings import is_unexpected
+from conformance.report.findings import Section, is_unexpected
 from conformance.report.growth import growth
 from conformance.report.overview import BAR, Report, name_of, worst
 from conformance.report.questions import QUESTIONS
@@ -112,7 +112,7 @@ def _environment(report: Report, finalize: Callable[[object], object] | None = N
         lstrip_blocks=True,
     )
     filters: list[Callable[..., object]] = [text.web_address, text.format_bytes, text.shorten]
-    filters += [text.sentence, counted, line, name_of, file_name]
+    filters += [text.sentence, text.prose, counted, line, name_of, file_name]
     templates.filters |= {one.__name__: one for one in filters}
     templates.filters["link"] = lambda url: Markup(text.link(url))
     templates.filters["fragment"] = lambda id_: quote(id_, safe="/@=")
@@ -123,13 +123,16 @@ def _environment(report: Report, finalize: Callable[[object], object] | None = N
         "questions": QUESTIONS,
         "meaning": MEANING,
         "sign": SIGN,
+        "sections": Section,
+        "right": Outcome.RIGHT,
+        "told_everyday": any(f.best and f.best.everyday.ran for f in report.frameworks),
         "outcome_of": of_result,
         "meaning_of": of_verdict,
         "unexpected": is_unexpected,
         "disciplines": DISCIPLINES,
         "costs_of": costs.PROGRAM_WORDS,
         "costs_case": costs.PROGRAM,
-        "program_of": lambda *cause: sources.python(report.programs.get(cause, "")),
+        "program_of": lambda *cause: sources.python(report.background.programs.get(cause, "")),
         "title": lambda id_: report.cases[id_].title if id_ in report.cases else id_,
         "modes_of": {framework.name: framework.modes for framework in report.frameworks},
     }

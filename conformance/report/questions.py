@@ -25,7 +25,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `cases` (ids, with or without axes) and `checks` answer it. With a `measure`, the answer is the worst
     number among the cases (the least if `least`, else the greatest), formatted with `shown`. `brief`
-    questions are in README's table.
+    questions are in README's table. The first screen of the report names what is right by `short` words.
     """
 
     title: str
@@ -35,6 +35,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     measure: OneOf["freed", "peak", "reruns", "updates", ""] = ""
     least: bool = False
     shown: str = "{}"
+    short: str = ""
     brief: bool = False
 
 

@@ -3,6 +3,8 @@
 import re
 from urllib.parse import quote, urlsplit
 
+from markupsafe import Markup, escape
+
 from conformance.words import line
 
 _LONGEST = 4000
@@ -25,6 +27,14 @@ def link(url: str) -> str:
     """An address as a link in Markdown after a sentence; empty if it does not lead to the web."""
     address = web_address(url)
     return f" <{quote(address, safe=_IN_URL)}>" if address else ""
+
+
+def prose(text: str) -> Markup:
+    """A text as HTML, with what stands in backticks as code."""
+    parts = text.split("`")
+    whole = parts if len(parts) % 2 else [text]
+    html = (f"<code>{escape(p)}</code>" if n % 2 else str(escape(p)) for n, p in enumerate(whole))
+    return Markup("".join(html))
 
 
 def format_bytes(number: int) -> str:

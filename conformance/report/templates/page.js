@@ -126,7 +126,7 @@
       await navigator.clipboard.writeText(text);
       target.textContent = "Copied";
     } catch {
-      target.textContent = "Select it, and copy";
+      target.textContent = "Select the text and copy it";
     }
     setTimeout(() => (target.textContent = "Copy"), 1500);
   });
@@ -142,8 +142,8 @@
     ({ target }) => {
       if (!target.open || !target.dataset.file) return;
       load(target);
-      // What is open can be handed on as a link.
-      if (target.matches(".framework, .case") && !location.hash.startsWith(`#${encodeURI(target.id)}`)) {
+      // The address of what is open can be sent as a link.
+      if (target.matches(".framework > details, .case") && !location.hash.startsWith(`#${encodeURI(target.id)}`)) {
         address(`${location.search}#${encodeURI(target.id)}`);
       }
     },
@@ -255,7 +255,7 @@
   $("choose").addEventListener("input", differ);
   $("choose").addEventListener("submit", (event) => event.preventDefault());
 
-  // A link into something closed opens it, and loads what has to be there first.
+  // A link to something closed loads and opens it.
   const reveal = async () => {
     let id = location.hash.slice(1);
     try {
@@ -272,7 +272,7 @@
       part.hidden = false;
       if (part instanceof HTMLDetailsElement) part.open = true;
     }
-    // What is far away has the height that it was thought to have: come near, and look again.
+    // The height of what is far away is an estimate: scroll again until the position stays.
     for (let tries = 0, before = null; tries < 20 && before !== scrollY; tries += 1) {
       before = tries ? scrollY : null;
       target.scrollIntoView();
@@ -308,7 +308,7 @@
     for (const part of opened) part.open = false;
   });
 
-  // Titles as a tooltip that comes at once and shows its lines; keyboard users get it too.
+  // Titles as a tooltip, which shows at once, keeps line ends, and is there for keyboard users too.
   const tip = $("tip");
   const show = (event) => {
     const cell = event.target.closest("main [title], main [data-tip]");
