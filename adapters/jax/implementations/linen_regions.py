@@ -19,8 +19,8 @@ class Region(nn.Module):
 def remat(
     function: Callable[..., Any], policy: Any = None, static_argnums: Sequence[int] = ()
 ) -> Callable[..., Any]:
-    """The callable of a region; `flax.linen.remat` takes a module's class and gives one."""
-    # The first argument is the module itself. A region inside another is no submodule of it.
+    """The callable of a region; `flax.linen.remat` maps a module class to a module class."""
+    # The first argument is the module itself. A nested region is not a submodule of the outer one.
     after = tuple(place + 1 for place in static_argnums)
     module = nn.remat(Region, policy=policy, static_argnums=after)(function, parent=None)
     return lambda *args, **kwargs: module.apply({}, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""An eagerly recomputed function that is called again after what it captures has changed."""
+"""A recomputed function that is called again, eagerly, after a captured value has changed."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""An operation whose gradient reads its result is recomputed although a name keeps the result."""
+"""An operation whose gradient reads its result is recomputed although a policy saves it by name."""
 
 import jax
 import jax.ad_checkpoint

@@ -1,9 +1,9 @@
-"""With `prevent_cse=False`, nothing is recomputed outside of loops, nor in a loop of one iteration."""
+"""With `prevent_cse=False`, nothing is recomputed outside of loops of two or more iterations."""
 
 import jax
 import jax.numpy as jnp
 
-# XLA keeps the barriers that prevent_cse=True would set.
+# XLA keeps the barriers that prevent_cse=True would insert.
 options = {"xla_disable_hlo_passes": "cse_barrier_expander"}
 w = x = jnp.ones([4, 4])
 

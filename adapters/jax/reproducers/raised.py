@@ -1,4 +1,4 @@
-"""What a function captures stays alive if the function raises while `jax.checkpoint` traces it."""
+"""Captured arrays are never freed if the function raises while `jax.checkpoint` traces it."""
 
 import contextlib
 import gc

@@ -1,4 +1,4 @@
-"""Eagerly, a write into a reference is recomputed, although no gradient reads it."""
+"""Outside of `jax.jit`, a write into a reference is recomputed although no gradient reads it."""
 
 import jax
 import jax.numpy as jnp

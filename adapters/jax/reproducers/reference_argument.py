@@ -1,4 +1,4 @@
-"""A reference is an argument of a function whose result no gradient comes back to."""
+"""An unused function with a reference as an argument raises an unrelated `AttributeError`."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""A string in a tuple is traced, and `static_argnums` names whole arguments alone."""
+"""A string in a tuple is traced and raises `TypeError`; `static_argnums` names whole arguments only."""
 
 import jax
 import jax.numpy as jnp
