@@ -1,4 +1,4 @@
-"""A recomputed function that leaves an auxiliary loss in a list."""
+"""A recomputed function that appends an auxiliary loss to a list."""
 
 import tensorflow as tf
 

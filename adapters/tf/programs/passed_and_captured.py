@@ -1,4 +1,4 @@
-"""A variable that is passed to a recomputed function, which also captures it."""
+"""A variable that is passed to a recomputed function and is also captured by it."""
 
 import tensorflow as tf
 

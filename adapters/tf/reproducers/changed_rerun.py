@@ -1,4 +1,4 @@
-"""The rerun reads variables and switches as they are in backward, and nothing is noticed."""
+"""The recomputation reads the current values of variables and flags, and no error is raised."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""A recomputed function that computes a gradient itself gets None for it."""
+"""A recomputed function that computes a gradient itself gets None."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""A compiled forward pass raises if a recomputed function also returns integers."""
+"""With the tape around a `tf.function`, a recomputed function that returns integers raises."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""A tensor that a recomputed function reads by closure, or takes by keyword, gets no gradient."""
+"""A tensor that a recomputed function reads by closure, or as a keyword argument, gets no gradient."""
 
 import tensorflow as tf
 
@@ -18,5 +18,5 @@ with tf.GradientTape(persistent=True) as tape:
     nested = outer(x)
 assert tape.gradient(by_closure, y) is None
 assert tape.gradient(by_keyword, y) is None
-# The gradient of x ** 3 is 12, and the share of h is 8.
+# The gradient of x ** 3 is 12, of which h contributes 8.
 assert float(tape.gradient(nested, x)) == 4.0

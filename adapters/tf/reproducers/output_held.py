@@ -1,4 +1,4 @@
-"""What a recomputed function returns is kept until backward, although no gradient reads it."""
+"""The outputs of a recomputed function are kept until backward although no gradient reads them."""
 
 import gc
 import weakref

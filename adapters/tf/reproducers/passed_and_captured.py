@@ -1,4 +1,4 @@
-"""A variable that is an argument of `tf.recompute_grad`, and captured, gets one part of its gradient."""
+"""A variable that is an argument and is also captured gets only one part of its gradient."""
 
 import tensorflow as tf
 

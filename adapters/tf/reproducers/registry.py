@@ -8,7 +8,7 @@ from tensorflow.python.framework import ops
 
 
 def captured():
-    """A variable that was captured by a region in a traced step."""
+    """A variable that a recomputed function captured in a traced step."""
     w = tf.Variable(2.0)
 
     @tf.function(autograph=False)

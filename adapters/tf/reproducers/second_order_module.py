@@ -1,4 +1,4 @@
-"""The error that says that recompute cannot be differentiated twice fails itself for a `tf.Module`."""
+"""A second-order gradient of a recomputed `tf.Module` raises an unrelated `AttributeError`."""
 
 import tensorflow as tf
 

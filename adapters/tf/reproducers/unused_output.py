@@ -1,4 +1,4 @@
-"""What only the gradient of an unused output needs is recomputed."""
+"""Operations that only the gradient of an unused output needs are recomputed."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Under `tf.vectorized_map` nothing is recomputed, and in a graph captured variables get zeros."""
+"""Under `tf.vectorized_map`, nothing is recomputed; in a graph, captured variables get zeros."""
 
 import tensorflow as tf
 

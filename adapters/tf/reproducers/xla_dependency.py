@@ -1,4 +1,4 @@
-"""With XLA, a function without arguments, or whose first output has no gradient, is not recomputed."""
+"""With XLA, a function is not recomputed without arguments or a gradient of its first output."""
 
 import tensorflow as tf
 

@@ -1,10 +1,10 @@
-"""A forward graph passes whole tensors to backward only to make zeros of their shapes."""
+"""A forward graph passes whole tensors to backward only to make zeros in their shapes."""
 
 import tensorflow as tf
 
 
 def handed(function, x):
-    """The shapes of what the forward hands to the backward as inputs of ZerosLike."""
+    """The shapes of the tensors that forward passes to backward as inputs of ZerosLike."""
     concrete = tf.function(function, autograph=False).get_concrete_function(x)
     _, backward = concrete._delayed_rewrite_functions.forward_backward()
     made = [op for op in backward.graph.get_operations() if op.type == "ZerosLike"]
