@@ -1,4 +1,4 @@
-"""A checkpointed function that is created in each step is never freed, nor is what it captures."""
+"""A checkpointed function that is defined in each step is never freed, nor are its captured arrays."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""What a checkpointed function reads by closure or takes by keyword gets a gradient of zero."""
+"""A tensor read by closure or as a keyword argument gets a gradient of zero."""
 
 import autograd.numpy as np
 from autograd import checkpoint, grad

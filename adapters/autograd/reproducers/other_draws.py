@@ -1,4 +1,4 @@
-"""The second run draws other random numbers than the first, so the gradient does not match the value."""
+"""The second run draws new random numbers, so the gradient does not match the value."""
 
 import autograd.numpy as np
 import numpy

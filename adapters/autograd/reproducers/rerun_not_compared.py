@@ -1,4 +1,4 @@
-"""A function that computes something else in its second run gets a wrong gradient, without an error."""
+"""A function that computes something else in its second run has a wrong gradient, without an error."""
 
 import autograd.numpy as np
 from autograd import checkpoint

@@ -1,4 +1,4 @@
-"""A checkpointed function runs again in forward, once for each argument; all it computes is kept."""
+"""A checkpointed function runs again in forward, once per argument, and all results are kept."""
 
 import weakref
 

@@ -1,4 +1,4 @@
-"""A tensor that a checkpointed function reads by closure gets a gradient of zero."""
+"""An array that a checkpointed function reads by closure gets a gradient of zero."""
 
 import mlx.core as mx
 from mlx import nn

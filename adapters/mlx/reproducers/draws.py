@@ -1,4 +1,4 @@
-"""The rerun draws other random numbers than forward, so the gradient does not match the value."""
+"""The recomputation draws new random numbers, so the gradient does not match the value."""
 
 import mlx.core as mx
 

@@ -1,4 +1,4 @@
-"""A checkpointed function is recomputed for zeros, because the next one stops the gradient."""
+"""A function is recomputed for gradients of zeros, because the next function stops the gradient."""
 
 import mlx.core as mx
 

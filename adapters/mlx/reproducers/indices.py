@@ -1,4 +1,4 @@
-"""A checkpointed function that takes an array of indices cannot be differentiated."""
+"""A checkpointed function that has indices as an argument cannot be differentiated."""
 
 import mlx.core as mx
 

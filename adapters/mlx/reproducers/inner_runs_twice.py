@@ -1,4 +1,4 @@
-"""In the rerun of an outer checkpoint, its last inner one runs twice."""
+"""When an outer checkpoint is recomputed, the last checkpoint inside it runs twice."""
 
 import io
 
@@ -12,5 +12,5 @@ def outer(x):
 
 graph = io.StringIO()
 mx.export_to_dot(graph, *mx.value_and_grad(mx.checkpoint(outer))(mx.array(2.0)))
-# Once in forward, and twice again.
+# Once in forward and twice in the recomputation.
 assert graph.getvalue().count('"Tanh"') == 3

@@ -1,4 +1,4 @@
-"""Evaluating gradients of a checkpointed chain holds a constant number of arrays more than it needs."""
+"""Evaluating the gradients of a checkpointed chain holds a constant number of extra arrays."""
 
 import mlx.core as mx
 
@@ -6,7 +6,7 @@ SIZE = 2**16
 
 
 def surplus(layers: int) -> float:
-    """How far the peak of the backward lies above what is kept for it, in arrays of a layer."""
+    """The peak of backward beyond what is kept for it, in arrays of the size of a layer."""
 
     def loss(x):
         for _ in range(layers):

@@ -1,4 +1,4 @@
-"""After an error in the rerun, the arguments are not freed as long as the module lives."""
+"""After an exception in the recomputation, the graph is not freed."""
 
 import contextlib
 import gc

@@ -1,4 +1,4 @@
-"""The rerun of an inner region is never freed if no gradient reads what it computes."""
+"""The recomputed graph of an inner region is not freed if no gradient reads it."""
 
 import mlx.core as mx
 from mlx import nn

@@ -1,4 +1,4 @@
-"""What a checkpointed function returns is kept until backward, although no gradient reads it."""
+"""The result of a checkpointed function is kept until backward although no gradient reads it."""
 
 import mlx.core as mx
 

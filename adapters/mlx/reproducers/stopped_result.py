@@ -1,4 +1,4 @@
-"""The result after one of `mx.stop_gradient` gets the gradient of the one before it."""
+"""A result that follows a stopped one gets the gradient of the result before it."""
 
 import mlx.core as mx
 
@@ -19,4 +19,4 @@ x = mx.array([1.0, 2.0, 3.0])
 right = mx.grad(loss(block))(x)
 wrong = mx.grad(loss(mx.checkpoint(block)))(x)
 assert mx.allclose(right, x * mx.cos(x))
-assert mx.allclose(wrong, mx.sin(x) * mx.cos(x))  # not x times the cosine, but the other gradient
+assert mx.allclose(wrong, mx.sin(x) * mx.cos(x))  # the cotangent of the stopped result
