@@ -123,6 +123,22 @@ def test_a_good_run_after_an_error_deviates_as_the_program_would():
     assert standing([], after) == [Triage.UNEXPECTED]
 
 
+@pytest.mark.parametrize(
+    ("procedure", "gradient", "expected"),
+    [
+        ("train: {steps: 2, learning_rate: 0.1}", Status.FAIL, Triage.KNOWN),
+        ("train: {steps: 2, learning_rate: 0.1}", Status.PASS, Triage.UNEXPECTED),
+        ("backward: {between: reseed}", Status.FAIL, Triage.UNEXPECTED),
+    ],
+)
+def test_values_differ_in_training_where_gradients_do(procedure, gradient, expected):
+    (case,) = load_text(f"{GOOD}    procedure: {{{procedure}}}\n", "good.yaml")
+    entry = replace(ENTRY, cases=(case.id,), catalog=Catalog([case]))
+    value = verdict(Status.FAIL, "outputs differs in 1 of 4 elements", "value")
+    verdicts = result(verdict(gradient), value, case=case.id)
+    assert triaged([entry], verdicts)[1].triage is expected
+
+
 def test_known_deviation_that_passes_again_says_which_entry_to_take_out():
     (item,) = triaged([ENTRY], result(verdict(Status.PASS)))
     assert "known.yaml:1" in item.reason

@@ -13,6 +13,7 @@ from conformance.language.load import load_text
 SIN = {"recompute": "r(x)", "body": "y = sin(x)"}
 RAISES = {"recompute": "r(x)", "body": "y = raise_if(x, on)"}
 TWICE = {"recompute": "r(x)", "gives": ["y", "u"], "body": "y = sin(x); u = cos(x)"}
+NAMED = {**SIN, "takes": [], "kwargs": {"x": "x"}, "recompute": "r"}
 OF_ONE = {"recompute": "r", "takes": [{"a": "x"}], "body": "y = sin(x)"}
 OF_DICT = {"recompute": "r", "takes": [{"a": "x", "b": "w"}], "body": "y = multiply(x, w)"}
 CHANGED = "h = sin(x); s = cos(h); g = add_in_place(h, 0.5); y = multiply(s, g)"
@@ -160,6 +161,9 @@ TABLE = [
     ("given-by-reference", [SAVES_SHAPE, "z = real(y)"], [NESTED, "z = sin(y)"]),
     ("node-moves-leaf", ["h = sin(w)", GIVES_CAPTURED, "z = sin(h)"], [GIVES_CAPTURED, "z = sin(y)"]),
     ("contexts-shown", [DOUBLED, "z = sin(y)"], [DOUBLED, "z = sin(x)"]),
+    ("returns-leaf", [GIVES_CAPTURED, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("not-reached-as-operation", [NAMED, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("reached-with-keywords", [NAMED, "z = sin(y)"], [NAMED, "z = sin(x)"]),
     ("node-frees-graph", ["h = sin(x)", "a = exp(h)", FREES, "z = sin(y)"], [SIN, "z = sin(y)"]),
 ]  # fmt: skip
 

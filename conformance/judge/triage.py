@@ -92,7 +92,20 @@ def _explaining(entries: Sequence[Entry], result: Result, verdict: Verdict) -> E
     after = verdict.message == AFTER
     checks = ("error", "value", "gradient") if after else (verdict.check,)
     covering = (e for e in entries if any(e.covers(result.case, result.variant, c) for c in checks))
-    return next((e for e in covering if after or e.describes(verdict)), None)
+    found = next((e for e in covering if after or e.describes(verdict)), None)
+    return found or _trained(entries, result, verdict)
+
+
+def _trained(entries: Sequence[Entry], result: Result, verdict: Verdict) -> Entry | None:
+    """The entry that describes the deviation of a gradient in training, for the values that differ since
+    parameters have been changed with it."""
+    if verdict.check != "value" or "differs in" not in verdict.message:
+        return None
+    gradients = [v for v in result.verdicts if v.check == "gradient"]
+    known = (_explaining(entries, result, gradient) for gradient in gradients)
+    found = next((entry for entry in known if entry is not None), None)
+    features = found and found.catalog.features(result.case)
+    return found if features and "procedure:train" in features.case else None
 
 
 def noted(entries: Sequence[Entry], result: Result) -> Result:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
 from conformance.language.operations import BOOLS, NOTED, OPERATIONS, RANDOM
-from conformance.language.reach import STEPWISE, Reach, around, entries, reach, steps
+from conformance.language.reach import STEPWISE, Reach, entries, reach, steps
 from conformance.model.case import (
     Literal,
     Ref,
@@ -282,17 +282,6 @@ def takes(place: Place, kind: type, *, inside: bool = False) -> bool:
         for call in place.calls
         for name, given in zip(names, call.given, strict=False)
     )
-
-
-def more_often(place: Place) -> int:
-    """How many reruns of calls there are more where each region is one operation: 0 where gradients with
-    respect to all tensors that require one need as many, or those that are asked for."""
-    every = (place.reach.opaque_passes, place.reach.asking_passes, place.reach.passes)
-    opaque, asking, needed = (
-        sum(c in one.calls for one in passes for call in place.calls for c in around(call))
-        for passes in every
-    )
-    return 0 if opaque == needed else opaque - asking
 
 
 def in_graph(place: Place) -> bool:

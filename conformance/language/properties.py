@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import prod
 
-from conformance.language import nodes
+from conformance.language import as_operation, nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
 from conformance.language.flow import Call, Flow, Step, returned, themselves
 from conformance.language.operations import OPERATIONS, RANDOM
@@ -30,7 +30,6 @@ from conformance.language.place import (
     kept,
     literal_of,
     may_cancel,
-    more_often,
     reads,
     result_read,
     stopped_first,
@@ -161,6 +160,15 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region returns a parameter as it is that it reads by closure",
         lambda p: any(
             t.of == "parameter" and t.asks
+            for c in p.calls
+            for t in themselves(c.results) & themselves(c.captured)
+        ),
+    ),
+    "returns-leaf": (
+        "a region returns as it is a tensor that it reads by closure, that the program starts from and "
+        "that requires a gradient",
+        lambda p: any(
+            t.of in ("input", "parameter") and t.asks
             for c in p.calls
             for t in themselves(c.results) & themselves(c.captured)
         ),
@@ -332,30 +340,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a gradient passes through a region",
         lambda p: any(c in p.reach.needed.calls for c in p.calls),
     ),
-    "reached-as-operation": (
-        "a gradient reaches a region, were each region one operation of its positional arguments and of "
-        "the parameters that it reads by closure, all of whose results depend on all of these",
-        lambda p: any(c in p.reach.opaque.calls for c in p.calls),
-    ),
-    "reached-by-keyword": (
-        "no gradient passes through a region, and one reaches it as `reached-as-operation` says only if "
-        "arguments by keyword are among those of the operations",
-        lambda p: any(
-            c in p.reach.with_keywords.calls - p.reach.opaque.calls - p.reach.asking.calls
-            for c in p.calls
-        ),
-    ),
-    "reached-only-as-operation": (
-        "no gradient passes through a region, or through one around it, but one reaches it as "
-        "`reached-as-operation` says",
-        lambda p: more_often(p) > 0,
-    ),
-    "not-reached-as-operation": (
-        "a gradient passes through a region, but none reaches it as "
-        "`reached-as-operation` says, or none "
-        "reaches one around it",
-        lambda p: more_often(p) < 0,
-    ),
+    **as_operation.REGION,
     "needs-rerun": (
         "a gradient in a region needs a value that the region computes and that no policy keeps",
         lambda p: any(needs_rerun(p.reach, c) for c in p.calls),

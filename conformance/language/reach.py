@@ -269,9 +269,9 @@ class Reach:
         return Reached.of(self.opaque_passes)
 
     @cached_property
-    def with_keywords(self) -> Reached:
+    def keyword_passes(self) -> tuple[Reached, ...]:
         """What is reached through regions if arguments by keyword are among those of the operation."""
-        return Reached.of(through_regions(self._flow, keywords=True))
+        return through_regions(self._flow, keywords=True)
 
 
 @lru_cache(maxsize=4)
