@@ -667,3 +667,24 @@ def test_autocast_keeps_casts_of_what_regions_keep() -> None:
     assert whole is not None
     assert half is not None
     assert half.recomputed[1] == whole.recomputed[1] + UNIT // 2
+
+
+def test_a_region_that_computes_nothing_for_others_may_not_be_seen() -> None:
+    """JAX computes neither what nothing reads nor a cast to the dtype that is there."""
+    cast = case(region("r", "x", "d = sin(x); t = astype(x, dtype=''float32'')"), "z = sin(t)")
+    kept = case(region("r", "x", "d = sin(x); t = cos(x)"), "z = sin(t)")
+    assert 0 in expect(cast, "minimal").executions["r", "", "forward"]
+    assert 0 not in expect(kept, "minimal").executions["r", "", "forward"]
+
+
+def test_an_inner_region_reads_by_closure_what_the_outer_one_takes_or_what_it_reads() -> None:
+    """JAX keeps the arrays of the second: those of the first are no arrays while it traces."""
+    inner = region("i", "k", "s = sin(x)", "s")
+    for takes, outer in (("[x, k]", False), ("k", True)):
+        node = f"{{recompute: o, takes: {takes}, body: [{inner}], gives: s}}"
+        text = f"{HEAD}      - {node}\n      - z = sin(s)\n".replace(
+            "y: {", "k: {value: true}, y: {"
+        )
+        features = features_of(load_text(text, "f.yaml")[0])
+        assert all("constant-argument" in one for one in features.regions)
+        assert any({"reads-outer", "nested-inside"} <= one for one in features.regions) == outer

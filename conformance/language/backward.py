@@ -15,7 +15,7 @@ from itertools import combinations, product
 from conformance.language.flow import Call, Flow, Step, Tensor, redrawing, without_elements
 from conformance.language.operations import GLOBAL, OPERATIONS, OTHERS, SAVED
 from conformance.language.reach import STEPWISE, around, losses, reach, steps
-from conformance.model.case import Ref, leaves
+from conformance.model.case import Ref, Value, leaves, node_makes, walk
 
 #: Procedures in which the framework is told which gradients are asked for.
 TOLD = ("part", "second_order", "third_order")
@@ -333,6 +333,25 @@ def _saves_twice(step: Step) -> bool:
     return step.statement.options.get("reads", 1) != 1
 
 
+def _positional_constant(backward: Backward, call: Call) -> bool:
+    flow = backward.flow
+    values = (value for value in flow.case.inputs if isinstance(value, Value))
+    fitting = [flow.given[v.name] for v in values if isinstance(v.value, str | bool | tuple)]
+    alone = {tree.name for tree in call.region.takes if isinstance(tree, Ref)}
+    names = zip(leaves(call.region.takes), call.given, strict=False)
+    return any(name in alone and given in fitting for name, given in names)
+
+
+def _reads_outer(backward: Backward, call: Call) -> bool:
+    def own(one: Call) -> set[str]:
+        made = (name for node in walk(one.region.body) for name in node_makes(node))
+        return {*leaves(one.region.takes), *leaves(one.region.kwargs), *made}
+
+    read = {name for one in call.within() for name in one.region.captured()}
+    names = read.difference(*map(own, around(call)))
+    return any(t.of != "value" for n, t in backward.flow.handles.items() if n in names)
+
+
 #: Features of a region, by its calls: what they mean, and the condition.
 OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     "runs-again": ("backward reads what a region has saved", lambda b, c: c in b.again),
@@ -452,6 +471,14 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
             OPERATIONS[step.statement.op].within == "contexts" and step in b.shown
             for step in b.inside(c)
         ),
+    ),
+    "constant-argument": (
+        "a string, a bool or a list of numbers is a positional argument of a region",
+        _positional_constant,
+    ),
+    "reads-outer": (
+        "a region reads by closure a tensor that no region around it has computed or takes",
+        _reads_outer,
     ),
     "mapped-argument-read": (
         "a region that is mapped runs again, and comes to a statement that reads its arguments",

@@ -302,8 +302,7 @@ _REASONS = {
     "alternatives": "implementations differ in what a gradient reads and which gradients they take",
     "second order": "the second pass may run a region again or use what the first made",
     "before": "what ran before with gradients off may be another program, and not counted",
-    "unseen": "a region that computes nothing may not be seen",
-    "unused": "what no output needs may be left out",
+    "unused": "what no output needs, or computes nothing, may be left out",
     "cheap": "a compiler may run what is cheap again",
     "flat": "a compiler runs again what it needs of regions inside others",
 }
@@ -326,9 +325,8 @@ class Executions:
         self.cheap = cheap | {(region, "") for region, _ in cheap if region}
         self.bools = {step.key for step in dataflow.steps if step.statement.op in BOOLS}
         seen = [step for step in dataflow.steps if step.key not in self.bools]
-        #: The regions with statements of their own, and with one that has to compute something.
+        #: The regions with statements of their own.
         self.counted = {step.key[0] for step in seen}
-        self.computing = {step.key[0] for step in seen if step.statement.op not in VIEWS}
         self.nested = {step.key for step in dataflow.steps if len(step.chain) > 1}
 
     def allowed(self) -> dict[tuple[str, str, Phase], Allowed]:
@@ -347,15 +345,11 @@ class Executions:
 
     def _forward(self, key: Key, needed: int) -> Allowed:
         # What a call of a region does without need may be left out of one call and run in another.
-        unseen = self.least and not key[1] and key[0] not in self.computing
         counts = tuple(self.passes * n for n in range(self.once[key], needed - 1, -1))
-        counts += (0,) if unseen and 0 not in counts else ()
         if self.case.procedure.after == "inference":
             more = tuple(n + self.once[key] for n in counts)
             return Allowed((*counts, *more), _REASONS["before"])
-        return Allowed(
-            counts, _REASONS["unseen" if unseen else "unused"] if len(counts) > 1 else ""
-        )
+        return Allowed(counts, _REASONS["unused"] if len(counts) > 1 else "")
 
     def _reruns(self) -> dict[Key, tuple[int, ...]]:
         """The counts of reruns in the backward passes of one step that any assumption leads to, in the
@@ -431,8 +425,9 @@ def needed_steps(dataflow: Dataflow) -> set[Step]:
 
 def needed_executions(dataflow: Dataflow) -> Counter[Key]:
     """How often each runs in forward, counting only what the outputs or the loss depend on: a region by
-    its own statements."""
+    those of its own statements that compute numbers."""
     steps = needed_steps(dataflow)
     needed = Counter(step.key for step in steps)
-    needed.update(call.key for call in {step.call for step in steps if step.call})
+    computing = (step for step in steps if step.statement.op not in VIEWS | BOOLS)
+    needed.update(call.key for call in {step.call for step in computing if step.call})
     return needed
