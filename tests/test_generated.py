@@ -688,3 +688,14 @@ def test_an_inner_region_reads_by_closure_what_the_outer_one_takes_or_what_it_re
         features = features_of(load_text(text, "f.yaml")[0])
         assert all("constant-argument" in one for one in features.regions)
         assert any({"reads-outer", "nested-inside"} <= one for one in features.regions) == outer
+
+
+def test_a_mapped_region_fits_one_row_of_what_it_is_given() -> None:
+    """The captured `y` is no row, so that a row and `y` make a table of each."""
+    for body, fits in (("t = matmul(x, w)", True), ("t = add(x, y)", False)):
+        node = region("r", "x", body).replace("body", "mapped: true, body")
+        if fits:
+            check_shapes([case(node, "z = sin(t)")])
+            continue
+        with pytest.raises(CaseError, match="does not fit a row"):
+            check_shapes([case(node, "z = sin(t)")])

@@ -29,6 +29,7 @@ from conformance.model.case import (
     Tree,
     Value,
     flat,
+    leaves,
 )
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Call, Dataflow, Key, Step, TensorInfo
@@ -279,6 +280,35 @@ class _Checking(Interpreter):
                 where=step.statement.where,
                 hint=f"{operation.signature()} gives: {operation.shape}",
             ) from error
+
+    def _call(
+        self, node: Region | Again, names: dict[str, ProgramValue], parent: Call | None
+    ) -> None:
+        region = node if isinstance(node, Region) else self.regions[node.region]
+        given = tuple(tape.tensors_in(build(node.takes, names))) if region.mapped else ()
+        rows = [one.data[:1].copy() for one in given if one.shape]
+        super()._call(node, names, parent)
+        if not region.mapped or any(len(row) == 0 for row in rows):
+            return
+        whole = [one.shape[1:] for one in tape.tensors_in(build(node.gives, names))]
+        single = dict(names)
+        each = (tape.tensor(row[0], one.dtype) for row, one in zip(rows, given, strict=False))
+        single.update(zip(leaves(region.takes), each, strict=False))
+        try:
+            alone = Interpreter(self.case, self.samples)
+            alone._inputs = self._inputs
+            for value in tape.tensors_in(tuple(single.values())):
+                alone._add(value, None)
+            alone._nodes(region.body, single, None)
+            fits = whole == [one.shape for one in tape.tensors_in(build(region.gives, single))]
+        except _UNFIT:
+            fits = False
+        if not fits or len(rows) < len(given):
+            raise CaseError(
+                f"region {region.name!r} is mapped, and does not fit a row of its arguments",
+                where=region.where,
+                hint="it is called with one row after the other, and reads by closure what is around it",
+            )
 
     def _loss(
         self, loss: Loss | None, names: Mapping[str, ProgramValue]
