@@ -1,4 +1,4 @@
-"""With `static_argnums`, what a function captures stays alive although nothing refers to the function."""
+"""With `static_argnums`, what a function captures stays alive though nothing refers to the function."""
 
 import gc
 import weakref
