@@ -699,3 +699,21 @@ def test_a_mapped_region_fits_one_row_of_what_it_is_given() -> None:
             continue
         with pytest.raises(CaseError, match="does not fit a row"):
             check_shapes([case(node, "z = sin(t)")])
+
+
+def test_a_step_of_training_may_leave_out_what_another_one_runs() -> None:
+    """JAX ran the second call, which nothing reads, in the first of two steps."""
+    first = "{define: r, takes: h, body: 't = sin(h)', gives: t}"
+    calls = "{call: r, takes: [w], gives: a}", "{call: r, takes: [w], gives: b}", "z = matmul(x, a)"
+    one = case(first, *calls, procedure="{train: {steps: 2, learning_rate: 0.1}}")
+    assert set(expect(one, "minimal").executions["r", "t", "forward"].counts) == {2, 3, 4}
+
+
+def test_a_function_that_reads_an_argument_of_the_one_around_it_is_written_there() -> None:
+    inner = region("i", "k", "s = sin(h)", "s")
+    outer = f"{{define: o, takes: [h, k], body: [{inner}], gives: s}}"
+    one = case(outer, "{call: o, takes: [x, y], gives: z}")
+    jax = find_adapter("jax", ADAPTERS)
+    (text,) = texts(jax, [(one, jax.variants[0])]).values()
+    assert not isinstance(text, EmitFailure)
+    assert text.text.index("def i(") > text.text.index("def plain(")

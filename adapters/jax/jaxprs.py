@@ -504,7 +504,8 @@ def count(
     A statement was rerun where one of its results, or its mask, is computed in a rerun. Equations for
     gradients of the same line have other forms. The gradient of a recomputed statement may compute its
     value too, so a value counts once per recomputed function. With gradients of a `higher` order it
-    also counts once per forward evaluation: the second derivative of a sine contains that sine.
+    also counts once per forward evaluation: the second derivative of a sine contains that sine. No
+    derivative draws, so what is drawn counts each time.
     """
     forward: Counter[tuple[Site, int]] = Counter()
     again: Counter[tuple[Site, int]] = Counter()
@@ -520,7 +521,7 @@ def count(
             wanted = signature.results | (signature.masks if event.rerun else frozenset())
             if value.form not in wanted:
                 continue
-            if event.rerun or higher:
+            if event.rerun or (higher and site.op not in RANDOM):
                 key = (event.rerun or event.place, value.number)
                 if key in seen:
                     continue

@@ -40,7 +40,7 @@ from conformance.language.backward import TOLD
 from conformance.language.flow import Flow
 from conformance.language.operations import NOTED, OF_CALLABLES
 from conformance.language.reach import reach, steps
-from conformance.model.case import Again, Case, Generator, Region, node_makes, walk
+from conformance.model.case import Again, Case, Generator, Region, leaves, node_makes, walk
 
 #: What adapters import from here.
 __all__ = ["RAISE_IF", "Body", "Call", "Calling", "Emitter", "Forward", "Layers", "Parts"]
@@ -125,6 +125,8 @@ class Emitter:
         }
         self.case_names = {name for node in walk(case.program) for name in node_makes(node)}
         self.case_names |= {*case.names()}
+        taken = (name for r in case.regions() for name in leaves((*r.takes, *r.kwargs.values())))
+        self.case_names.update(taken)
         self._functions = {*map(function, self.regions)}
         #: Names that a program may not use for anything else.
         self.taken_names = self.case_names | self._functions | OWN_NAMES

@@ -345,7 +345,8 @@ class Executions:
 
     def _forward(self, key: Key, needed: int) -> Allowed:
         # What a call of a region does without need may be left out of one call and run in another.
-        counts = tuple(self.passes * n for n in range(self.once[key], needed - 1, -1))
+        most, least = (self.passes * n for n in (self.once[key], needed))
+        counts = tuple(range(most, least - 1, -1))
         if self.case.procedure.after == "inference":
             more = tuple(n + self.once[key] for n in counts)
             return Allowed((*counts, *more), _REASONS["before"])
