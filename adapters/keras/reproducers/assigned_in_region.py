@@ -1,4 +1,4 @@
-"""A variable that a function under `keras.remat` assigns holds a JAX tracer afterwards."""
+"""A variable that is assigned in a function under `keras.remat` holds a JAX tracer afterwards."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Under mixed precision, the rerun of a layer reads its variables in float32, and backward raises."""
+"""With mixed precision, a layer reads float32 variables when recomputed, and backward raises."""
 
 import os
 

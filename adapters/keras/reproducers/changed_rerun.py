@@ -1,4 +1,4 @@
-"""The rerun reads variables and lists as they are in backward, and nothing is noticed."""
+"""The recomputation reads the current values of variables and lists, and no error is raised."""
 
 import os
 

@@ -13,7 +13,7 @@ from keras import ops
 
 
 def buffers(size: int) -> set[int]:
-    """The places of what tensors of a size hold."""
+    """The addresses of the buffers of all tensors of a size."""
     gc.collect()
     found = [t for t in gc.get_objects() if type(t).__name__ == "EagerTensor"]
     held = [np.asarray(t._numpy()) for t in found if t.dtype == tf.float32]
@@ -21,7 +21,7 @@ def buffers(size: int) -> set[int]:
 
 
 def kept(how) -> int:
-    """How many tensors as large as the region's output live on after the forward."""
+    """How many tensors of the size of the region's output are alive after forward."""
     x = tf.random.normal((2, 3, 6, 6))
     before = buffers(x.shape.num_elements())
     with tf.GradientTape() as tape:

@@ -1,4 +1,4 @@
-"""What the rule of `keras.ops.custom_gradient` captures is kept, although it is recomputed."""
+"""Tensors that the rule of `keras.ops.custom_gradient` captures are kept despite recompute."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The rerun draws other random numbers than the forward run, and the gradient belongs to those."""
+"""The recomputation draws new random numbers, so the gradient does not match the output."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Mode `larger_than` calls a layer twice in forward, so NumPy draws inside it move on."""
+"""Mode `larger_than` calls a layer twice in forward, so it uses the second number of a generator."""
 
 import os
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Noisy(keras.layers.Layer):
-    """A layer that multiplies with a number of NumPy's."""
+    """A layer that multiplies by a random number of NumPy."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A tensor that a function in `keras.remat` captures, or takes by keyword, gets no gradient."""
+"""A tensor that a function captures, or has as a keyword argument, gets no gradient."""
 
 import os
 
@@ -22,5 +22,5 @@ with tf.GradientTape(persistent=True) as tape:
     nested = keras.remat(outer)(x)
 assert tape.gradient(by_closure, y) is None
 assert tape.gradient(by_keyword, y) is None
-# The gradient of x ** 3 is 12, and the share of h is 8.
+# The gradient of x ** 3 is 12, of which h contributes 8.
 assert float(tape.gradient(nested, x)) == 4.0

@@ -1,4 +1,4 @@
-"""What a recomputed function returns is kept until backward, although no gradient reads it."""
+"""The outputs of a recomputed function are kept until backward although no gradient reads them."""
 
 import os
 
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 def own_rule(function):
-    """The function with a gradient of its own, and no recompute."""
+    """The function with a custom gradient and without recompute."""
     return tf.custom_gradient(lambda x: (function(x), lambda *gradients: gradients[0] * tf.cos(x)))
 
 

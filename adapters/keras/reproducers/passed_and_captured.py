@@ -1,4 +1,4 @@
-"""A variable that a function in `keras.remat` takes and captures gets one part of its gradient."""
+"""A variable that is an argument and is also captured gets only one part of its gradient."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a layer captures is not freed if the layer raises while `jax.checkpoint` traces it."""
+"""Captured arrays are never freed if a layer raises while `jax.checkpoint` traces it."""
 
 import os
 
@@ -30,6 +30,6 @@ for _ in range(3):
     with contextlib.suppress(ValueError):
         jax.grad(loss)(jax.numpy.ones(3))
 gc.collect()
-# It is no cache that holds them.
+# The arrays are not held by a cache.
 jax.clear_caches()
 assert len(jax.live_arrays()) - before >= 3

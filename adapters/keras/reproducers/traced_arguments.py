@@ -1,4 +1,4 @@
-"""Under RematScope with JAX, a flag is a tracer: a layer that tests it raises, with another error."""
+"""In RematScope on JAX, a layer that tests a flag raises an unrelated error."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Inside `torch.vmap`, backward raises, because the rerun comes after the map."""
+"""Backward of a function inside `torch.vmap` raises, because it recomputes after the map has ended."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Arguments that are not read, or whose gradient is stopped, get zeros, for which more is recomputed."""
+"""Arguments that are unused, or whose gradient is stopped, get zeros instead of None."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Zeros that `keras.remat` makes in another thread for an unused result outlive the thread."""
+"""Gradients of zeros that another thread makes for an unused result outlive the thread."""
 
 import os
 
