@@ -26,8 +26,17 @@ BY_CLOSURE = {
     "recompute": "r(x)",
     "body": ["h = sin(x)", {"recompute": "i(x)", "body": "a = multiply(x, h)"}, "y = tanh(a)"],
 }
+INNER_CHANGES = {
+    "recompute": "r(x)",
+    "body": [
+        "h = negative(x)",
+        {"recompute": "i(h)", "gives": "y", "body": "g = add_in_place(h, w); y = square(g)"},
+        "y = exp(y)",
+    ],
+}
 GIVES_CAPTURED = {"recompute": "r(x)", "gives": ["y", "w"], "body": "y = sin(x)"}
 GIVES_DETACHED = {"recompute": "r", "gives": ["y", "w"], "body": "y = sin(x)"}
+GIVES_COMPUTED = {"recompute": "r", "gives": ["y", "h"], "body": "y = sin(x)"}
 GIVES_TWICE = {"define": "r(t)", "gives": ["y", ["y"]], "body": "y = sin(t)"}
 CALLED = {"call": "r", "takes": ["x"], "gives": ["u", ["v"]]}
 DEEP = {
@@ -127,6 +136,14 @@ TABLE = [
     ("saved-changed", [{**SIN, "body": CHANGED}, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("saved-changed-decides", [{**SIN, "body": CHANGED.replace("cos", "abs")}, "z = sin(y)"],
      [{**SIN, "body": CHANGED}, "z = sin(y)"]),
+    ("saved-changed", [INNER_CHANGES, "z = sin(y)"], [NESTED, "z = sin(y)"]),
+    ("saved-changed-early", [INNER_CHANGES, "z = sin(y)"],
+     [{**INNER_CHANGES, "body": INNER_CHANGES["body"][:2]}, "z = sin(y)"]),
+    ("saved-changed-early", [{**SIN, "body": CHANGED}, "z = sin(y)"],
+     [{**SIN, "gives": "y", "body": "h = negative(x); y = sin(h); g = add_in_place(h, w)"},
+      "z = sin(y)"]),
+    ("saved-changed-early-decides", [{**SIN, "body": CHANGED.replace("cos", "abs")}, "z = sin(y)"],
+     [{**SIN, "body": CHANGED}, "z = sin(y)"]),
     ("saved-overwritten", [{**SIN, "body": CHANGED}, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("saved-read-twice", [{**SIN, "body": "y = custom_sin(x, reads=2)"}, "z = sin(y)"],
      [{**SIN, "body": "y = custom_sin(x)"}, "z = sin(y)"]),
@@ -137,6 +154,10 @@ TABLE = [
     ("last-saved:rrelu", [{**SIN, "body": "h = sin(x); y = rrelu(h)"}, "z = sin(y)"],
      [{**SIN, "body": "h = rrelu(x); y = sin(h)"}, "z = sin(y)"]),
     ("node-detaches-loss", [OF_ONE, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("node-detaches-loss", [OF_ONE, "s = slope_of_sin(y)", "z = sin(w)"],
+     [SIN, "s = slope_of_sin(y)", "z = sin(w)"]),
+    ("node-detaches-saved", ["h = sin(w)", "s = sin(h)", GIVES_COMPUTED, "z = add(y, s)"],
+     ["h = sin(w)", "s = exp(h)", GIVES_COMPUTED, "z = add(y, s)"]),
     ("node-loses-gradient", [OF_ONE, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
     ("node-runs-otherwise", [OF_ONE, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
     ("node-detaches-loss", [{**SIN, "gives": [["y"]]}, "z = sin(y)"],

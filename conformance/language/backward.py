@@ -129,10 +129,15 @@ class Backward:
         """The calls of regions that have saved what backward reads."""
         return self._calls(self.steps)
 
+    def saved(self, step: Step) -> frozenset[str]:
+        """Words for what a statement saves; none for a dropout of no elements, which is its argument."""
+        empty = step.statement.op == "dropout" and not self.void.isdisjoint(step.makes)
+        return frozenset() if empty else saved(step)
+
     def _calls(self, of: frozenset[Step]) -> frozenset[Call]:
         """The calls in which some of these statements save something. A region saves the arguments
         of one inside it that does."""
-        found = {step.call for step in of if step.call is not None and saved(step)}
+        found = {step.call for step in of if step.call is not None and self.saved(step)}
         for call in reversed(self.flow.calls):
             if call in found and call.around is not None and top(call):
                 found.add(call.around)
@@ -150,18 +155,18 @@ class Backward:
 
     def unpacked(self, step: Step) -> Iterator[Tensor]:
         """The tensors that a statement has saved, if backward comes to it."""
-        for word in saved(step) if step in self.steps else ():
+        for word in self.saved(step) if step in self.steps else ():
             yield from step.makes if word == "out" else step.reads.get(word, ())
 
     def last(self, call: Call) -> Step | Call | None:
         """What is the last in a call to save something: a statement, or a region its arguments."""
-        saving = (i for i in call.items if (saved(i) if isinstance(i, Step) else top(i)))
+        saving = (i for i in call.items if (self.saved(i) if isinstance(i, Step) else top(i)))
         return max(saving, key=lambda item: item.moment, default=None)
 
-    def _stop(self, call: Call) -> int:
+    def stop(self, call: Call) -> int:
         """The moment before which all that a call has saved is computed again."""
         last = self.last(call)
-        if isinstance(last, Step) and not saved(last).isdisjoint(("out", "mask")):
+        if isinstance(last, Step) and not self.saved(last).isdisjoint(("out", "mask")):
             return last.moment + 1
         return last.moment if last else 0
 
@@ -200,7 +205,7 @@ class Backward:
     def draws_again(self, call: Call, operations: Collection[str], *, early: bool = False) -> bool:
         """Whether a draw of one of these operations in a call runs again; with `early`, where a rerun
         ends at the last value that was saved."""
-        stop = self._stop(call) if early else call.end + 1
+        stop = self.stop(call) if early else call.end + 1
         free = redrawing(self.flow.case)
         return call in self.again and any(
             step.statement.op in operations
@@ -241,14 +246,26 @@ def _shifted(of: Backward, call: Call) -> bool:
     )
 
 
-def _saved_changed(of: Backward, call: Call, *, stepwise: bool) -> bool:
-    return any(
-        step.moment < moment <= call.end
-        for step in of.inside(call)
-        if step in of.reach.telling.steps and (step.statement.op in STEPWISE) == stepwise
-        for tensor in set(of.read(step)) - of.void
-        for moment in tensor.changed
-    )
+def _saved_changed(of: Backward, call: Call, *, stepwise: bool, early: bool = False) -> bool:
+    stop = of.stop(call) if early else call.end + 1
+    for item in call.items:
+        if isinstance(item, Call):
+            given = [t for t in top(item) if _changes(t, item.moment, stop)]
+            found = of.reads(item, lambda _: False, given, stepwise=stepwise)
+        else:
+            found = (
+                item in of.reach.telling.steps
+                and (item.statement.op in STEPWISE) == stepwise
+                and any(_changes(t, item.moment, stop) for t in set(of.read(item)) - of.void)
+            )
+        if found:
+            return True
+    return False
+
+
+def _changes(tensor: Tensor, start: int, stop: int) -> bool:
+    """Whether a tensor is changed in place between two moments."""
+    return any(start < moment < stop for moment in tensor.changed)
 
 
 def _result_changed(of: Backward, call: Call) -> bool:
@@ -431,12 +448,22 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         ),
     ),
     "saved-changed": (
-        "a region changes a tensor in place that one of its statements has saved for backward",
+        "a region changes a tensor in place that one of its statements has saved for backward, or that "
+        "a region inside it is given",
         lambda b, c: _saved_changed(b, c, stepwise=False),
     ),
     "saved-changed-decides": (
         "the same, and backward only reads which of its elements are largest or positive",
         lambda b, c: _saved_changed(b, c, stepwise=True),
+    ),
+    "saved-changed-early": (
+        "as `saved-changed`, and the change comes before the last value that the region has saved",
+        lambda b, c: _saved_changed(b, c, stepwise=False, early=True),
+    ),
+    "saved-changed-early-decides": (
+        "as `saved-changed-decides`, and the change comes before the last value that the region has "
+        "saved",
+        lambda b, c: _saved_changed(b, c, stepwise=True, early=True),
     ),
     "result-changed": (
         "a region changes in place the result of a quotient or of a maximum in windows, which their "

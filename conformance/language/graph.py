@@ -50,8 +50,8 @@ _FILLING = frozenset({"custom_sin", "asking_sin"})
 
 
 class NodeError(Exception):
-    """What a backward pass raises, in a word: `detached`, `freed`, `moved`, `no-result`, `refused`; or
-    `endless` where it does not come to its end."""
+    """What a backward pass raises, in a word: `detached`, `detached-saved`, `freed`, `moved`, `refused`,
+    `no-result`; or `endless` where it does not come to its end."""
 
 
 @dataclass(eq=False)
@@ -89,6 +89,8 @@ class _Node:
     before: tuple[tuple[_Node, int] | None, ...]
     results: int
     saves: bool
+    #: The arguments that it saves, of those that have a graph.
+    kept: tuple[_Tensor, ...]
     #: The calls around it, by their moments.
     chain: tuple[int, ...]
     operation: str = ""
@@ -108,7 +110,8 @@ class _Node:
 
 @dataclass
 class Run:
-    """A forward pass, and the backward passes over its graph.
+    """A forward pass, and the backward passes over its graph. Raises `NodeError` where the program takes
+    a gradient of what requires none.
 
     `opaque`: regions are nodes; else they are called directly. `entered` counts how often each call of a
     region, by its moment, has run in backward. `flags` has, by the moments of statements, what tensors
@@ -197,6 +200,8 @@ class Run:
                 self._record(self._node(every, [0], 1, False, statement.op), [same])
             names.update(dict.fromkeys(statement.targets, same))
             return
+        if operation.takes_gradient and not (self._recording and every[0].asks):
+            raise NodeError("detached")
         dtype = str(statement.options.get("dtype", every[0].dtype if every else ""))
         floating = "float" in str(statement.options.get("dtype", "float")) and (
             not every or any(t.floating for t in every)
@@ -212,7 +217,9 @@ class Run:
             for n, _ in enumerate(statement.targets)
         ]
         if asks:
-            node = self._node(given, reads, len(made), _saves(statement, names), statement.op)
+            words = _saved(statement, names)
+            kept = [t for word in words for t in named.get(word, ()) if t.made]
+            node = self._node(given, reads, len(made), bool(words), statement.op, kept)
             node.void = void
             self._record(node, made)
         if statement.op == "add_in_place" and self._recording:
@@ -237,14 +244,13 @@ class Run:
         results: int,
         saves: bool,
         operation: str,
+        kept: Sequence[_Tensor] = (),
     ) -> _Node:
         self._made += 1
         before = tuple(tensor.made for tensor in given)
         chain = tuple(self._chain)
-        number, moment = self._made, self._moment
-        return _Node(
-            number, moment, tuple(given), tuple(reads), before, results, saves, chain, operation
-        )
+        start = (self._made, self._moment, tuple(given), tuple(reads), before)
+        return _Node(*start, results, saves, tuple(kept), chain, operation)
 
     def _record(self, node: _Node, made: Iterable[_Tensor]) -> None:
         for place, tensor in enumerate(made):
@@ -269,6 +275,7 @@ class Run:
         made = [self._result(tensor, given, asks and tensor.floating) for tensor in top]
         if asks:
             entry.results, entry.call = len(top), (region, node, dict(names))
+            entry.kept = tuple(tensor for tensor in given if tensor.made)
             self._record(entry, made)
         results = dict(zip(map(id, top), made, strict=True))
         self._give(node, _replaced(outcome, results), names)
@@ -365,6 +372,8 @@ class Run:
             passed.update(node.chain)
             if node.freed and node.saves:
                 raise NodeError("freed")
+            if any(tensor.made is None for tensor in node.kept):
+                raise NodeError("detached-saved")
             if node.call is not None:
                 back = self._again(node, [number or 0 for number in numbers])
             else:
@@ -446,8 +455,8 @@ def _given(
     return inner
 
 
-def _saves(statement: Statement, names: _Names) -> bool:
-    """Whether a statement saves a tensor for its gradients."""
+def _saved(statement: Statement, names: _Names) -> frozenset[str]:
+    """Words for what a statement saves for its gradients."""
     operation = OPERATIONS[statement.op]
     given = {
         name.removesuffix("..."): _tensors(argument, names)
@@ -455,8 +464,8 @@ def _saves(statement: Statement, names: _Names) -> bool:
     }
     asking = [name for name in operation.needs if any(t.asks for t in given[name])]
     words = {word for name in asking for word in operation.needs[name][0]}
-    saving = statement.op in SAVED and bool(asking)
-    return saving or any(word in ("out", "mask") or given[word] for word in words)
+    words |= SAVED.get(statement.op, frozenset()) if asking else frozenset()
+    return frozenset(word for word in words if word in ("out", "mask") or given[word])
 
 
 def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:

@@ -21,7 +21,11 @@ class Nodes:
         self.zeros: set[str] = set()
         self.hooks = self.otherwise = self.detaches = self.holds = False
         self.values = self.answers = self.operations = self.draws = False
-        direct, opaque = Run(case, opaque=False), Run(case, opaque=True)
+        try:
+            direct, opaque = Run(case, opaque=False), Run(case, opaque=True)
+        except NodeError as error:
+            self.raised = str(error)
+            return
         pairs = list(zip(direct.outputs(), opaque.outputs(), strict=True))
         self.values = any(one != other for one, other in pairs)
         self.answers = any(one != other for one, other in pairs if isinstance(one, bool))
@@ -104,7 +108,7 @@ _IF = "if each region is one node of the graph, between its tensor arguments and
 #: Features of a case.
 FEATURES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
     "node-detaches-loss": (
-        f"{_IF} the loss requires no gradient",
+        f"{_IF} the loss requires no gradient, or what the program takes a gradient of",
         lambda n: n.raised == "detached",
     ),
     "node-without-result": (
@@ -124,6 +128,11 @@ FEATURES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
     "node-detaches-captured": (
         f"{_IF} one detaches in place a tensor that it reads by closure, and returns as it is",
         lambda n: n.detaches,
+    ),
+    "node-detaches-saved": (
+        f"{_IF} one detaches in place a tensor that it reads by closure, and returns as it is, and that "
+        "backward reads elsewhere",
+        lambda n: n.raised == "detached-saved",
     ),
     "node-frees-graph": (
         f"{_IF} a part of the graph is gone through twice, from inside of a node and from outside",

@@ -276,6 +276,9 @@ class Assumption:
             if op in self.declared and names and (words or not needed):
                 declared = self.declared[op].split()
                 words = {w for w in declared if step.named(w) or w not in OPERATIONS[op].tensors}
+                if "elements" in words and not self.dataflow.tensors[step.results[0]].size:
+                    words = set()
+                words.discard("elements")
             if step.statement.options.get("times") == 1 and op not in self.declared:
                 words.discard("mask")  # a loop that runs once has no results but its last one
             self._residuals[step] = frozenset(words)

@@ -31,8 +31,8 @@ def expect(
 
     `residuals` is what a variant declares under `residuals` in its adapter.yaml: for an operation, what
     its gradient reads (names of arguments, `out` for its result, `mask`; `early` where they are saved
-    before its end), and for `region`, words of `REGION_RESIDUALS`. An operation that is not declared may
-    do whatever `OPERATIONS` lists for it.
+    before its end, `elements` where only of results with elements), and for `region`, words of
+    `REGION_RESIDUALS`. An operation that is not declared may do whatever `OPERATIONS` lists for it.
 
     `samples` are the random numbers that the program drew. Without them the values of a program that
     draws are unknown, and so are the gradients of one that draws anew in its rerun
