@@ -125,8 +125,6 @@ class Emitter:
         }
         self.case_names = {name for node in walk(case.program) for name in node_makes(node)}
         self.case_names |= {*case.names()}
-        taken = (name for r in case.regions() for name in leaves((*r.takes, *r.kwargs.values())))
-        self.case_names.update(taken)
         self._functions = {*map(function, self.regions)}
         #: Names that a program may not use for anything else.
         self.taken_names = self.case_names | self._functions | OWN_NAMES
@@ -244,11 +242,13 @@ class Emitter:
         self.path = "both"
         outermost = [node for node in self.case.program if isinstance(node, Region)]
         regions = self.case.regions() if self.words.shares_nested else outermost
+        takes = [tree for r in self.case.regions() for tree in (*r.takes, *r.kwargs.values())]
+        known = self.case_names | self._functions | {*leaves(tuple(takes))}
         for region in filter(self.forward.serves_both, regions):
             begin = len(self.code.lines)
             self.forward.write_function(region)
             # What a function captures is in one path, as are callables that it asks for something.
-            captured = _globals(self.code.lines[begin:]) & (self.case_names | self._functions)
+            captured = _globals(self.code.lines[begin:]) & known
             asks = any(getattr(node, "op", "") in OF_CALLABLES for node in walk(region.body))
             if captured or asks:
                 del self.code.lines[begin:]
