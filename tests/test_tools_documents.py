@@ -84,13 +84,15 @@ def sections(page: str) -> Iterator[tuple[str, list[list[str]]]]:
 def told(page: str) -> Iterator[tuple[str, ...]]:
     """Every case, variant and check of each claim, and what is said of what is not checked."""
     for title, rows in sections(page):
-        claim = ""
-        for text, case, on, checks, verdict in rows:
-            claim = text or claim
-            if not case:
-                yield title, claim, verdict
-            for variant in on.split(", "):
-                yield from ((title, claim, case, variant, check) for check in checks.split(", "))
+        for claim, seen in rows:
+            for line in seen.split("<br>"):
+                if line.startswith(("*unchecked*", "*in part*")):
+                    yield title, claim, line
+                    continue
+                case, on, checks, _ = line.split(" · ", 3)
+                for variant in on.split(", "):
+                    for check in checks.split(", "):
+                        yield title, claim, case, variant, check
 
 
 def test_the_page_lists_exactly_the_claims_of_the_list() -> None:
@@ -284,7 +286,7 @@ def page(folder: Path, *runs: Results) -> str:
     return render(listed(folder).documents, MINI, runs)
 
 
-def test_the_page_has_a_row_for_each_case_and_verdict(tmp_path: Path) -> None:
+def test_the_page_has_a_row_for_each_claim_with_all_that_was_seen(tmp_path: Path) -> None:
     failed = result(KNOWN, variant="mini/wrong")
     text = page(tmp_path, ran(result(PASSED), failed), ran(adapter="other"))
     assert text.startswith("# Documents\n")
@@ -294,20 +296,22 @@ def test_the_page_has_a_row_for_each_case_and_verdict(tmp_path: Path) -> None:
     assert "\n## A page\n\nWhere it stands, <https://example.org/a>. 2 claims" in text
     (found,) = (rows for _, rows in sections(text))
     case = "mini/square\\[n={}\\]"
-    assert found == [
-        ["It squares \\| twice.", case.format(1), "mini/right", "gradient", "*pass*"],
-        ["", case.format(1), "mini/wrong", "gradient", "*fail* known: it forgets \\| x"],
-        ["", case.format(2), "mini/right, mini/wrong", "gradient", "*not run*"],
-        ["", "", "", "", "*in part*: the root is not asked for"],
-        ["It runs elsewhere.", "", "", "", "*unchecked*: there is no elsewhere"],
+    (first, seen), second = found
+    assert first == "It squares \\| twice."
+    assert seen.split("<br>") == [
+        f"{case.format(1)} · mini/right · gradient · *pass*",
+        f"{case.format(1)} · mini/wrong · gradient · *fail* known: it forgets \\| x",
+        f"{case.format(2)} · mini/right, mini/wrong · gradient · *not run*",
+        "*in part*: the root is not asked for",
     ]
+    assert second == ["It runs elsewhere.", "*unchecked*: there is no elsewhere"]
 
 
-def test_checks_with_the_same_verdict_share_a_row(tmp_path: Path) -> None:
+def test_checks_with_the_same_verdict_share_a_line(tmp_path: Path) -> None:
     register = listed(tmp_path, TEXT.replace("check: gradient", "check: [value, gradient]"))
     passed = result(PASSED, verdict("value", Status.PASS, "so"))
     shown = render(register.documents, MINI, [ran(passed)])
-    assert "mini/right | value, gradient | *pass* |" in shown
+    assert "mini/right · value, gradient · *pass*" in shown
 
 
 def test_a_document_may_have_no_address(tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ from conformance.errors import ResultsError
 from conformance.judge.outcomes import MEANING, SIGN, Outcome
 from conformance.model.result import Results
 from conformance.report.overview import Framework, Mode, frameworks
-from conformance.report.questions import QUESTIONS, Question
-from conformance.report.text import link
-from conformance.words import escape
+from conformance.report.questions import QUESTIONS, Answer, Question
 from tools.shared import ROOT, background, main
 
 #: Variants in one table; more columns do not fit.
@@ -56,38 +54,41 @@ def put_into(page: str, table: str) -> str:
 def _lines(frameworks: Sequence[Framework]) -> Iterator[str]:
     yield "# Behaviours"
     yield ""
-    yield "What each implementation does, question by question, as it was seen in runs of the versions"
-    yield "named below. Made by `tools/behaviours.py`, never by hand. An answer is the most severe"
-    yield "outcome among the cases of its question."
+    yield "The answers of every mode to each question, from runs of the versions named below. An answer"
+    yield "is the most severe outcome among the cases of its question, known deviations included. A mode"
+    yield "that a cell does not name was not run. `tools/behaviours.py` makes this page."
     yield ""
     for outcome in (o for o in MEANING if o is not Outcome.BROKEN):
         yield f"- {SIGN[outcome]} {outcome.value}: {MEANING[outcome]}"
     yield ""
     if len(frameworks) > 1:
-        yield "## The first variant of each framework"
+        yield "## The first mode of each framework"
         yield ""
         yield from _firsts(frameworks)
     for framework in frameworks:
         yield f"## {framework.name} {framework.version}".rstrip()
         yield ""
-        yield "| variant | outcomes of its cases | most severe finding |"
-        yield "|---|---|---|"
-        yield from map(_variant, framework.modes)
+        yield "| question | answers |"
+        yield "|---|---|"
+        for number, question in enumerate(QUESTIONS):
+            yield f"| {question.title} | {'<br>'.join(_by_answer(framework.modes, number))} |"
         yield ""
-        yield from _table([(mode.name, mode) for mode in framework.modes])
-    yield "## What is asked"
+    yield "## The questions and their cases"
     yield ""
     for question in QUESTIONS:
         cases = ", ".join(f"`{case}`" for case in question.cases)
         yield f"- **{question.title}**: {question.asks} {cases}"
 
 
-def _variant(mode: Mode) -> str:
-    """A row: a variant, the outcomes of its cases, and its most severe finding."""
-    worst = "none"
-    if mode.worst:
-        worst = f"{SIGN[mode.worst.outcome]} {escape(mode.worst.note.reason)}{link(mode.worst.note.url)}"
-    return f"| `{mode.name}` | {mode.tally.words} | {worst} |"
+def _by_answer(modes: Sequence[Mode], number: int) -> Iterator[str]:
+    """The answers to a question, each with the modes that give it."""
+    found: dict[str, list[str]] = {}
+    for mode in modes:
+        found.setdefault(mode.answers[number].text, []).append(f"`{mode.name}`")
+    if len(found) > 1:
+        found.pop(Answer(Outcome.NOT_RUN, Outcome.NOT_RUN.value).text, None)
+    for answer, names in found.items():
+        yield f"{answer}: {'all' if len(names) == len(modes) > 1 else ', '.join(names)}"
 
 
 def _firsts(

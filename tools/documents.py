@@ -212,9 +212,9 @@ def _lines(
     yield "# Documents"
     yield ""
     yield "What the documentation of four frameworks says of recompute, sentence by sentence and in our"
-    yield "words, as far as it can be tested; and what was seen in the runs below. Made by"
-    yield "`tools/documents.py` from their results and the list `docs/documents.yaml`, never by hand."
-    yield "A *known* deviation was recorded before; *unsupported* says what a variant does not offer."
+    yield "words, where a test is possible; and what the runs below showed. `tools/documents.py` makes"
+    yield "this page from results and the list `docs/documents.yaml`. A *known* deviation is listed with"
+    yield "its cause; *unsupported* says what a mode does not offer."
     yield ""
     for header in (run.header for run in results):
         if header.adapter in {name.partition("/")[0] for name in named}:
@@ -243,30 +243,28 @@ def _section(document: Document, cases: Sequence[Case], by_pair: ResultsByPair) 
     address = f", <{quote(document.url, safe=':/?&=#%')}>" if document.url else ""
     yield f"{escape(document.page)}{address}. {_counts(document.claims)}"
     yield ""
-    yield "| claim | case | variant | check | verdict |"
-    yield "|---|---|---|---|---|"
+    yield "| claim | case · modes · checks · verdict |"
+    yield "|---|---|"
     for claim in document.claims:
-        first = escape(claim.claim)
-        for cells in _rows(claim, cases, by_pair):
-            yield f"| {first} | {' | '.join(cells)} |"
-            first = ""
+        yield f"| {escape(claim.claim)} | {'<br>'.join(_seen(claim, cases, by_pair))} |"
     yield ""
 
 
-def _rows(claim: Claim, cases: Sequence[Case], by_pair: ResultsByPair) -> Iterator[tuple[str, ...]]:
-    """A claim's rows: case, variants, check and verdict; last what is not checked."""
+def _seen(claim: Claim, cases: Sequence[Case], by_pair: ResultsByPair) -> Iterator[str]:
+    """A claim's answers: case, modes, checks and verdict; last what is not checked."""
     if claim.unchecked:
-        yield "", "", "", f"*unchecked*: {escape(claim.unchecked)}"
+        yield f"*unchecked*: {escape(claim.unchecked)}"
     for answer in claim.checked:
-        yield from _answered(answer, cases, by_pair)
+        for parts in _answered(answer, cases, by_pair):
+            yield " · ".join(parts)
     if claim.partly:
-        yield "", "", "", f"*in part*: {escape(claim.partly)}"
+        yield f"*in part*: {escape(claim.partly)}"
 
 
 def _answered(
     answer: Answer, cases: Sequence[Case], by_pair: ResultsByPair
 ) -> Iterator[tuple[str, ...]]:
-    """An answer's rows: variants and checks with the same verdict on a case share a row."""
+    """An answer's parts: variants and checks with the same verdict on a case stay together."""
     for case in (case for name in answer.case for case in cases_named(name, cases, FILE)):
         rows: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for check in answer.check:
