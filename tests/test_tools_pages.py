@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from conformance.drivers.adapter import all_adapters
+from conformance.drivers.adapter import Adapter, all_adapters, read_adapter
 from conformance.errors import ResultsError
 from conformance.model.observation import Run
-from conformance.model.verdict import Status
+from conformance.model.result import Result
+from conformance.model.verdict import KnownNote, Status
 from conformance.report.costs import PROGRAM
-from conformance.report.overview import Background, frameworks
+from conformance.report.overview import Background
+from tests import mini
 from tests.report_samples import results, stored
 from tests.test_behaviours import PLAIN, RAN, RECOMPUTED, known, ran, result, verdict
 from tools import behaviours, documents, shared
@@ -25,27 +27,47 @@ WRONG = verdict("gradient", Status.FAIL, "gradient of x is <wrong>")
 # -- frameworks ------------------------------------------------------------------------------------
 
 
-def test_a_page_says_what_a_mode_is_and_costs() -> None:
-    run = ran(
-        result(RAN, case=PROGRAM, run=RECOMPUTED, plain=PLAIN),
-        result(WRONG, run=Run()),
+def page(*found: Result) -> str:
+    """The page of the adapter `mini`."""
+    told = Background(
+        titles={"mini/right": "mini.recompute(f, |)"},
+        notes={("mini", "forgets"): KnownNote("It forgets.", "", "forgets", instead="Remember.")},
+        uses={"captures/frozen-input": "everyday", "changes/noticed": "contract"},
     )
-    (framework,) = frameworks([run], Background(titles={"mini/right": "mini.recompute(f, |)"}))
-    page = framework_pages.render(framework)
-    assert "right in 1 of 2 cases, silently wrong in 1" in page
-    assert "| `right` | mini.recompute(f, \\|) |  | 12% | 40% | 0.50× |" in page
-    assert "gradient of x is \\<wrong\\>" in page
-    assert "[`captures/frozen-input`](../../cases/captures.yaml)" in page
+    return framework_pages.render(ran(*found), read_adapter(mini.ADAPTERS / "mini"), told)
+
+
+def test_a_page_says_what_a_mode_is_and_costs() -> None:
+    text = page(result(RAN, case=PROGRAM, run=RECOMPUTED, plain=PLAIN))
+    assert "| `right` | mini.recompute(f, \\|) |" in text
+    assert "| `right` | 12% | 40% | 50% | – |" in text
+    assert "## What goes wrong" not in text
+
+
+@pytest.mark.parametrize(
+    ("case", "heading"),
+    [
+        ("captures/frozen-input", "What goes wrong in everyday programs"),
+        ("hooks/nested", "What goes wrong in unusual programs"),
+        ("changes/noticed", "Programs that break a documented rule"),
+    ],
+)
+def test_a_page_says_what_goes_wrong_in_the_words_of_today(case: str, heading: str) -> None:
+    shown, gone = (known(WRONG, "as it was said", cause=cause) for cause in ("forgets", "gone"))
+    text = page(result(shown, case=case, run=Run()), result(gone, case=PROGRAM, run=Run()))
+    said = "- ✗ **Wrong result** (`right`): It forgets. *Instead:* Remember."
+    assert f"## {heading}\n\n{said}\n" in text
+    assert text.count("Wrong result") == 1
 
 
 @pytest.mark.parametrize("adapter", all_adapters(shared.ADAPTERS), ids=lambda a: a.name)
-def test_the_page_of_each_framework_has_its_modes(adapter) -> None:
-    page = shared.ROOT / "docs" / "frameworks" / f"{adapter.name}.md"
-    rows = [row for row in page.read_text("utf-8").splitlines() if row.startswith("| `")]
-    assert [row.split("`")[1] for row in rows] == [variant.name for variant in adapter.variants]
-    for row, variant in zip(rows, adapter.variants, strict=True):
-        said = row.split(" | ")[1].replace("\\", "")
-        assert said == variant.model.title
+def test_the_page_of_each_framework_has_the_modes_of_its_advice(adapter: Adapter) -> None:
+    text = (shared.ROOT / "docs" / "frameworks" / f"{adapter.name}.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 150
+    rows = [
+        row for row in text.partition("\n## What it costs")[0].splitlines() if row.startswith("| `")
+    ]
+    assert [row.split("`")[1] for row in rows] == list(adapter.model.advice)
 
 
 # -- behaviours ------------------------------------------------------------------------------------
@@ -110,7 +132,7 @@ def test_each_tool_writes_its_pages_of_the_results_in_a_folder(
     texts = {name: (tmp_path / "made" / name).read_text("utf-8") for name in made}
     assert "## torch 1.2.3\n" in texts["docs/behaviours.md"]
     assert "| | torch<br>v |" in texts["README.md"]
-    assert texts["docs/frameworks/torch.md"].startswith("# torch 1.2.3\n")
+    assert texts["docs/frameworks/torch.md"].startswith("# PyTorch 1.2.3\n")
     assert "- torch: python 3.11.7" in texts["docs/documents.md"]
     assert not any("somebody" in text for text in texts.values())
 

@@ -93,6 +93,8 @@ class VariantModel(Strict):
     title: str
     """How a user of the framework would name it."""
     discipline: Discipline
+    debugging: bool = False
+    """Whether it is for debugging, and not for training. Reports recommend another variant."""
     exact: bool = True
     """Whether plain and recomputed agree bit for bit."""
     exact_gradients: bool | OneOf["pairs"] = True
@@ -173,6 +175,9 @@ class AdapterModel(Strict):
     """Parts of the messages by which the framework says that it has no kernel for what a program
     computes. A case whose plain program raises one is not offered."""
     variants: dict[str, VariantModel]
+    advice: dict[str, str] = {}
+    """The variants that the framework's page is about, the best one for most people first, and in a
+    sentence or two when to use each."""
     implementations: dict[Style, dict[str, VariantModel]] = {}
     """Where `--implementation` is taken: for each style in which a function can be given regions,
     the variants that such programs have."""
@@ -278,6 +283,10 @@ def read_adapter(folder: Path) -> Adapter:
         places = [parent / name / "adapter.yaml" for parent in searched(folder.resolve())]
         if not any(place.is_file() for place in places):
             raise AdapterError(f"builds_on: there is no adapter {name!r} beside it", where=file)
+    for name in model.advice:
+        if name not in model.variants:
+            hint = nearest(name, model.variants)
+            raise AdapterError(f"advice: there is no variant {name!r}", where=file, hint=hint)
     for variants in (model.variants, *model.implementations.values()):
         for name, one in variants.items():
             check_words(f"variant {name!r}", one.lacks, one.refuses, one.residuals, file)
