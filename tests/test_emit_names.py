@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from conformance.emit.expressions import class_name
 from conformance.emit.programs import EmitFailure, Text, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text
@@ -87,6 +88,10 @@ def test_state_that_is_handed_through_is_no_part_of_what_is_returned() -> None:
     lines = [line.strip() for line in made.text.splitlines()]
     assert any(line.startswith("whole, (") and " = jax.checkpoint(" in line for line in lines)
     assert f"({name},) = whole" in lines
+
+
+def test_the_classes_of_two_regions_have_two_names() -> None:
+    assert [class_name(name) for name in ("my-block", "r1_1", "r11")] == ["MyBlock", "R1_1", "R11"]
 
 
 # -- hostile words --------------------------------------------------------------------------------

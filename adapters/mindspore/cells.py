@@ -11,7 +11,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from conformance.emit.emitter import Body, Emitter, Forward, Recompute, Tensors
-from conformance.emit.expressions import function
+from conformance.emit.expressions import class_name, function
 from conformance.errors import AdapterError, NotEmittedError, NotOfferedError
 from conformance.model.case import (
     Again,
@@ -233,10 +233,9 @@ class Cells(Forward):
 
     def _class(self, region: Region) -> str:
         """The name of a region's class; a cell that recomputes others inside has one of its own."""
-        name = function(region.name) or "net"
         if region.block == "invalid":
-            return name
-        name = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
+            return function(region.name)
+        name = class_name(region.name or "net")
         inside = any(
             not self.recompute.configured(inner) or self._made_at_call(inner)
             for inner in self._inside(region)

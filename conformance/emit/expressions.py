@@ -22,8 +22,10 @@ def function(region: str) -> str:
 
 
 def class_name(region: str) -> str:
-    """The name of the class of a region's modules: `MyBlock` for `my-block`."""
-    return "".join(word[:1].upper() + word[1:] for word in function(region).split("_"))
+    """The name of the class of a region's modules: `MyBlock` for `my-block`, and `R1_1` for `r1_1`, as
+    another one may be `r11`."""
+    words = re.split(r"(?<!\d)_|_(?!\d)", function(region))
+    return "".join(word[:1].upper() + word[1:] for word in words)
 
 
 def unless_default(keyword: str, value: object, default: object) -> list[str]:
