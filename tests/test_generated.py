@@ -238,6 +238,15 @@ def test_what_is_captured_and_given_is_told_by_the_name_that_is_read() -> None:
         assert ("gradient-by-closure" in found.regions[1]) is lost
 
 
+@pytest.mark.parametrize(("after", "zeros"), [("", True), ("t = sin(w)", False)])
+def test_a_parameter_that_a_region_only_gives_back_is_not_read(after: str, zeros: bool) -> None:
+    given = "t = raise_if(w, flag)" if not after else "h = raise_if(w, flag); t = sin(h)"
+    node = region("r", "x", f"u = sin(x); {given}", "[u, t]")
+    text = HEAD.replace("inputs: {", "inputs: {flag: {value: false}, ")
+    (one,) = load_text(f"{text}      - {node}\n      - z = multiply(u, u)\n", "f.yaml")
+    assert ("zeros-as-operation" in features_of(one).case) is not zeros
+
+
 def test_training_asks_for_gradients_that_it_does_not_return() -> None:
     training = "{train: {steps: 2, learning_rate: 0.1}}\n    gradients: {wrt: %s}"
     for wrt, zeros in (("[v]", True), ("[w]", False)):

@@ -133,12 +133,14 @@ def read(call: Call, *, keywords: bool = False) -> Iterator[Tensor]:
             yield from _taken(item, keywords)
             yield from read(item, keywords=keywords)
         else:
-            yield from (t for read in item.handles.values() for t in read if not _is(item, t))
+            every = (t for some in item.handles.values() for t in some if not _is(item, t))
+            yield from (t.itself for t in every)
 
 
 def _is(step: Step, tensor: Tensor) -> bool:
-    """Whether a step only casts a tensor to the dtype that it has."""
-    return step.statement.op == "astype" and step.statement.options["dtype"] == tensor.dtype
+    """Whether a step only gives a tensor back, or casts it to the dtype that it has."""
+    cast = step.statement.op == "astype" and step.statement.options["dtype"] == tensor.dtype
+    return cast or OPERATIONS[step.statement.op].raises != ""
 
 
 def _taken(call: Call, keywords: bool, *, inside: bool = False) -> tuple[Tensor, ...]:
