@@ -182,6 +182,8 @@ TABLE = [
     ("given-by-reference", [SAVES_SHAPE, "z = real(y)"], [NESTED, "z = sin(y)"]),
     ("node-moves-leaf", ["h = sin(w)", GIVES_CAPTURED, "z = sin(h)"], [GIVES_CAPTURED, "z = sin(y)"]),
     ("contexts-shown", [DOUBLED, "z = sin(y)"], [DOUBLED, "z = sin(x)"]),
+    ("captures-trained", [{**SIN, "body": "y = multiply(x, w)"}, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("asked-read", [SIN, "z = negative(y)"], [{**SIN, "body": "y = relu(x)"}, "z = negative(y)"]),
     ("returns-leaf", [GIVES_CAPTURED, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("not-reached-as-operation", [NAMED, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("reached-with-keywords", [NAMED, "z = sin(y)"], [NAMED, "z = sin(x)"]),

@@ -429,6 +429,11 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         "name or in a container",
         lambda b, c: _read_of(b, c, by_reference(c), lambda tensor: tensor.of == "parameter"),
     ),
+    "asked-read": (
+        "backward reads, in a region, what comes from a tensor that goes into it and depends on those "
+        "whose gradients are asked for",
+        lambda b, c: _read_of(b, c, (*c.given, *c.captured), lambda t: t in b.reach.asked),
+    ),
     "overwritten-read": (
         "backward reads, in a region, what comes from a tensor that it reads by closure, takes by "
         "name or in a container, and that is written over then or later",

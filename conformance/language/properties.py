@@ -64,6 +64,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region reads a tensor by closure that requires a gradient",
         lambda p: any(t.asks for t in p.captured),
     ),
+    "captures-trained": (
+        "a region reads a parameter by closure that requires a gradient",
+        lambda p: any(t.of == "parameter" and t.asks for t in p.captured),
+    ),
     "captured-computed-requires-gradient": (
         "a region reads by closure a tensor that the program has computed and that requires a gradient",
         lambda p: any(t.asks and t.of == "computed" for t in p.captured),

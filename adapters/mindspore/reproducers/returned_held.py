@@ -25,6 +25,20 @@ def product(x):
 of_w = ms.grad(product, 0, [w])(ops.ones(4))[1][0]
 assert not of_w.asnumpy().any()  # x, without recompute
 
+
+class HeldBeside(Held):
+    def __init__(self, held):
+        super().__init__(held)
+        self.w = w
+
+
+try:
+    ms.grad(lambda x: ms.recompute(HeldBeside(ops.cos(x)), x, use_reentrant=True), 0)(ops.ones(4))
+except IndexError as error:
+    assert "list index out of range" in str(error)
+else:
+    raise AssertionError("no error is raised")
+
 try:
     ms.grad(lambda x: ms.recompute(Held(w), x, use_reentrant=True) * x, 0, [w])(ops.ones(4))
 except RuntimeError as error:
