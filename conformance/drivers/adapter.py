@@ -174,6 +174,8 @@ class AdapterModel(Strict):
     missing: list[str] = []
     """Parts of the messages by which the framework says that it has no kernel for what a program
     computes. A case whose plain program raises one is not offered."""
+    programs: dict[str, str] = {}
+    """Programs in the folder `programs` that are about another variant than the first, and which."""
     variants: dict[str, VariantModel]
     advice: dict[str, str] = {}
     """The variants that the framework's page is about, the best one for most people first, and in a

@@ -104,7 +104,8 @@ def of_verdict(verdict: Verdict, result: Result) -> Outcome:
         return Outcome.INERT if inert else Outcome.COSTS
     if verdict.status is Status.WARN:
         return Outcome.WARNS
-    return Outcome.WRONG if run is None or run.error is None else Outcome.RAISES
+    raised = verdict.check == "error" if run is None else run.error is not None
+    return Outcome.RAISES if raised else Outcome.WRONG
 
 
 def unoffered(verdict: Verdict) -> Unoffered | None:

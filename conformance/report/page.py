@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
@@ -42,7 +42,8 @@ def render(report: Report, folder: Path, programs: Path, link: bool) -> dict[str
     Links to programs, if there shall be any, are relative to `folder`, where the page will lie. The
     results' paths of programs are relative to `programs`.
     """
-    html, markdown = _environment(report), _environment(report, _in_markdown)
+    titles = {id_: _title(id_, report, programs) for id_ in report.by_case}
+    html, markdown = (_environment(report, titles, how) for how in (None, _in_markdown))
     files = {"report.md": markdown.get_template("report.md.j2").render() + "\n"}
 
     def detail(name: str, content: str) -> None:
@@ -101,7 +102,19 @@ def _in_markdown(value: object) -> object:
     return value if isinstance(value, Markup) else Markup(escape(str(value)))
 
 
-def _environment(report: Report, finalize: Callable[[object], object] | None = None) -> Environment:
+def _title(id_: str, report: Report, programs: Path) -> str:
+    """The title of a case, or what a program of `adapters/<name>/programs` says of itself."""
+    if id_ in report.cases:
+        return report.cases[id_].title
+    paths = (result.program for result in report.by_case[id_].values() if result.program)
+    return next((sources.docstring(programs, path) for path in paths), "") or id_
+
+
+def _environment(
+    report: Report,
+    titles: Mapping[str, str],
+    finalize: Callable[[object], object] | None,
+) -> Environment:
     """The Jinja environment of the templates: values are escaped, an undefined one is an error."""
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -133,7 +146,7 @@ def _environment(report: Report, finalize: Callable[[object], object] | None = N
         "costs_of": costs.PROGRAM_WORDS,
         "costs_case": costs.PROGRAM,
         "program_of": lambda *cause: sources.python(report.background.programs.get(cause, "")),
-        "title": lambda id_: report.cases[id_].title if id_ in report.cases else id_,
+        "title": lambda id_: titles.get(id_, id_),
         "modes_of": {framework.name: framework.modes for framework in report.frameworks},
     }
     return templates

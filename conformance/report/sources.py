@@ -30,6 +30,8 @@ _PYTHON, _YAML = PythonLexer(stripnl=False), YamlLexer(stripnl=False)
 #: Lines, and together those from one with three quotes to one with the next three.
 _LINES = re.compile(r"^[^\"'#\n]*(\"{3}|'{3})[\s\S]*?\1.*\n?|.*\n|.+", re.MULTILINE)
 
+_DOCSTRING = re.compile(r'\A\s*"""(.+?)\s*(?:"""|\n)')
+
 
 class Source(NamedTuple):
     """A text as HTML, or why there is none."""
@@ -59,17 +61,29 @@ def yaml(text: str) -> Markup:
 
 def program(folder: Path, relative: str) -> Source:
     """The program at a path relative to a folder, and never outside it."""
+    text, missing = _read(folder, relative)
+    return Source(missing=missing) if missing else Source(python(text))
+
+
+def docstring(folder: Path, relative: str) -> str:
+    """The first line of the docstring of such a program; empty if there is none."""
+    match = _DOCSTRING.match(_read(folder, relative)[0])
+    return match[1].rstrip(".") if match else ""
+
+
+def _read(folder: Path, relative: str) -> tuple[str, str]:
+    """The text of a program, or why there is none."""
     if not relative:
-        return Source(missing="no program was written")
+        return "", "no program was written"
     file = (folder / relative).resolve()
     if not file.is_relative_to(folder.resolve()):
-        return Source(missing=f"{relative} lies outside the reports' folder")
+        return "", f"{relative} lies outside the reports' folder"
     try:
         if file.stat().st_size > _LARGEST:
-            return Source(missing=f"{relative} is too large to be shown")
-        return Source(python(file.read_text("utf-8")))
+            return "", f"{relative} is too large to be shown"
+        return file.read_text("utf-8"), ""
     except (OSError, UnicodeDecodeError) as error:
-        return Source(missing=f"{relative} cannot be read: {type(error).__name__}")
+        return "", f"{relative} cannot be read: {type(error).__name__}"
 
 
 def case_text(where: Position) -> Source:

@@ -15,9 +15,12 @@ from conformance.judge.triage import Triage, Triaged
 from conformance.model.case import Case
 from conformance.model.result import Pair, Result
 from conformance.model.verdict import Status
+from conformance.run.programs import OwnProgram
 
-#: Gives the result of a case on a variant, its verdicts triaged, and the path of its program, if any.
-Judge = Callable[[Case, Variant], tuple[Result, Sequence[Triaged], Path | None]]
+#: What an item is about.
+Subject = Case | OwnProgram
+#: Gives the result of a subject on a variant, its verdicts triaged, and the path of its program, if any.
+Judge = Callable[[Subject, Variant], tuple[Result, Sequence[Triaged], Path | None]]
 
 
 class ConformanceWarning(UserWarning):
@@ -29,7 +32,7 @@ class UnexpectedError(Exception):
 
 
 class CaseFile(pytest.File):
-    """A case file; `items` makes what pytest collects of it."""
+    """A file of cases, or a program; `items` makes what pytest collects of it."""
 
     def __init__(
         self, *, items: Callable[[CaseFile], Iterable[PairItem]], **pytest_arguments: Any
@@ -45,7 +48,7 @@ class PairItem(pytest.Item):
     """A case on a variant: `basics/conv-relu-gradient[torch/reentrant]`."""
 
     def __init__(
-        self, *, judge: Judge, case: Case, variant: Variant, **pytest_arguments: Any
+        self, *, judge: Judge, case: Subject, variant: Variant, **pytest_arguments: Any
     ) -> None:
         super().__init__(**pytest_arguments)
         self._judge, self.case, self.variant = judge, case, variant

@@ -57,5 +57,6 @@ def pytest_configure(config: pytest.Config) -> None:
     except ConformanceError as error:
         raise pytest.UsageError(printable(str(error))) from error
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
-        config.args = [str(paths.cases)]
+        folders = {str(p.file.parent) for one in selection.chosen for p in one.programs}
+        config.args = [str(paths.cases), *sorted(folders)]
     config.pluginmanager.register(Suite(config, selection), "conformance-suite")

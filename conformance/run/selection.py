@@ -22,6 +22,7 @@ from conformance.model.result import Pair
 from conformance.observe.pool import completed
 from conformance.oracle.interpreter import check_shapes, is_own
 from conformance.paths import Paths, find_paths
+from conformance.run.programs import OwnProgram, programs_of
 
 #: By option, how a header names the limit: of a case on a variant, and of a worker.
 LIMITS = {"time_limit": "seconds", "memory_limit": "GiB"}
@@ -60,6 +61,8 @@ class Chosen:
     adapter: Adapter
     variants: tuple[Variant, ...]
     known: tuple[Entry, ...]
+    #: Those of its programs that are about these variants.
+    programs: tuple[OwnProgram, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Selection:
     cases: tuple[Case, ...]
     chosen: tuple[Chosen, ...]
     shard: Shard | None = None
-    #: The ids of the cases that were asked for, by name or as smoke cases.
+    #: The ids of the cases and programs that were asked for, by name or as smoke cases.
     wanted: frozenset[str] = frozenset()
     #: The limits on the command line, as a header says them.
     limits: Mapping[str, float] = field(default_factory=dict)
@@ -143,10 +146,13 @@ def select(
             adapter,
             tuple(v for v in adapter.variants if not variants or {v.name, v.id} & set(variants)),
             bound((*read(adapter.known), *_shared(shares, paths)), catalog),
+            _programs(adapter, variants),
         )
         for adapter in selected
     )
-    wanted = _wanted(named, cases, paths)
+    ids = [case.id for case in cases]
+    ids += [program.id for one in chosen for program in one.programs]
+    wanted = _wanted(named, ids, paths)
     if smoke:
         wanted &= {case.id for case in cases if case.smoke}
     part = Shard.parse(shard) if shard else None
@@ -154,9 +160,20 @@ def select(
     return Selection(paths, cases, chosen, part, wanted, told)
 
 
-def _wanted(patterns: Sequence[str], cases: Sequence[Case], paths: Paths) -> frozenset[str]:
-    """The ids of the cases that patterns name (`growth/*`; brackets stand for themselves), or all."""
-    ids = [case.id for case in cases]
+def _programs(adapter: Adapter, variants: Sequence[str]) -> tuple[OwnProgram, ...]:
+    """The programs about the chosen variants. They call the framework's own recompute, so there are none
+    for somebody's function in its place."""
+    if adapter.implementation is not None:
+        return ()
+    found = programs_of(adapter)
+    named = set(variants)
+    return tuple(
+        one for one in found if not named or {one.variant, f"{adapter.name}/{one.variant}"} & named
+    )
+
+
+def _wanted(patterns: Sequence[str], ids: Sequence[str], paths: Paths) -> frozenset[str]:
+    """The ids that patterns name (`growth/*`; brackets stand for themselves), or all."""
     names: set[str] = set() if patterns else set(ids)
     for pattern in patterns:
         matching = fnmatch.filter(ids, pattern.replace("[", "[[]"))

@@ -26,7 +26,8 @@ from conformance.judge.triage import Triaged, covered, noted, triaged
 from conformance.model.case import Case
 from conformance.model.result import SMOKE, Header, Pair, Result
 from conformance.run.interrupts import Interrupts, die_with_parent
-from conformance.run.items import CaseFile, PairItem
+from conformance.run.items import CaseFile, PairItem, Subject
+from conformance.run.programs import OwnProgram, judged
 from conformance.run.runner import Runner, lacking
 from conformance.run.selection import Chosen, Selection, unused
 from conformance.run.summary import AdapterRun, discipline_hint, print_summary
@@ -68,6 +69,13 @@ class Suite:
         wanted = (case for case in selection.cases if case.id in selection.wanted)
         for file, cases in itertools.groupby(wanted, lambda case: case.where.file):
             self._by_file.setdefault(Path(file).resolve(), []).extend(cases)
+        #: By file, the programs that are wanted, with their adapters.
+        self._programs = {
+            program.file.resolve(): (program, chosen)
+            for chosen in selection.chosen
+            for program in chosen.programs
+            if program.id in selection.wanted
+        }
         #: The pairs that have no item: as items before pytest has deselected, as pairs afterwards.
         self._without_item: list[PairItem] = []
         self._inexpressible: list[tuple[Case, Variant]] = []
@@ -138,31 +146,48 @@ class Suite:
     def pytest_collect_file(
         self, file_path: Path, parent: pytest.Collector
     ) -> pytest.Collector | None:
-        if file_path.suffix != ".yaml" or self.selection.paths.cases not in file_path.parents:
+        items = self.items
+        if file_path.resolve() in self._programs:
+            items = self.program_items
+        elif file_path.suffix != ".yaml" or self.selection.paths.cases not in file_path.parents:
             return None
-        file: CaseFile = CaseFile.from_parent(parent, path=file_path, items=self.items)
+        file: CaseFile = CaseFile.from_parent(parent, path=file_path, items=items)
         return file
 
     def items(self, file: CaseFile) -> Iterator[PairItem]:
         """The items of a file, by case, then variant."""
-        given = self.worker_input
-        broken = self.broken if given is None else given["conformance_broken"]
-        started = [c for c in self.selection.chosen if c.adapter.name not in broken]
         for case in self._by_file.get(file.path.resolve(), ()):
-            for variant in (v for chosen in started for v in chosen.variants):
-                name = f"{case.id}[{variant.id}]"
-                item: PairItem = PairItem.from_parent(
-                    file,
-                    name=name,
-                    nodeid=f"{file.nodeid}::{name}",  # as `--lf` reads it from its cache
-                    judge=self.judge,
-                    case=case,
-                    variant=variant,
-                )
+            for variant in (v for chosen in self._running for v in chosen.variants):
+                item = self._item(file, case, variant)
                 if lacking(case, variant) is None:
                     yield item
                 else:
                     self._without_item.append(item)
+
+    def program_items(self, file: CaseFile) -> Iterator[PairItem]:
+        """The item of a program, if its adapter runs."""
+        program, chosen = self._programs[file.path.resolve()]
+        if chosen in self._running:
+            yield self._item(file, program, chosen.adapter.variant(program.variant))
+
+    @property
+    def _running(self) -> list[Chosen]:
+        """The adapters that start."""
+        given = self.worker_input
+        broken = self.broken if given is None else given["conformance_broken"]
+        return [chosen for chosen in self.selection.chosen if chosen.adapter.name not in broken]
+
+    def _item(self, file: CaseFile, subject: Subject, variant: Variant) -> PairItem:
+        name = f"{subject.id}[{variant.id}]"
+        item: PairItem = PairItem.from_parent(
+            file,
+            name=name,
+            nodeid=f"{file.nodeid}::{name}",  # as `--lf` reads it from its cache
+            judge=self.judge,
+            case=subject,
+            variant=variant,
+        )
+        return item
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
@@ -176,6 +201,7 @@ class Suite:
             (item.case, item.variant)
             for item in items
             if isinstance(item, PairItem) and id(item) in without_item
+            if isinstance(item.case, Case)
         ]
         items[:] = [item for item in items if id(item) not in without_item]
         self._without_item = []
@@ -190,7 +216,9 @@ class Suite:
 
     def _plan_pairs(self, pairs: Sequence[Pair]) -> None:
         """Note what the run is to judge, all of its shards, in the order of cases and variants."""
-        cases = {case.id: n for n, case in enumerate(self.selection.cases)}
+        ids = [case.id for case in self.selection.cases]
+        ids += [program.id for chosen in self.selection.chosen for program in chosen.programs]
+        cases = {id_: n for n, id_ in enumerate(ids)}
         variants = [v.id for chosen in self.selection.chosen for v in chosen.variants]
         numbers = {name: n for n, name in enumerate(variants)}
         for pair in sorted(pairs, key=lambda pair: (cases[pair[0]], numbers[pair[1]])):
@@ -200,7 +228,7 @@ class Suite:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """List what runs in this process; begin the run, unless this is a process of xdist's."""
         for item in session.items:
-            if isinstance(item, PairItem):
+            if isinstance(item, PairItem) and isinstance(item.case, Case):
                 listed = self._listed.setdefault(item.variant.adapter, [])
                 self._positions[item.pair] = len(listed)
                 listed.append((item.case, item.variant))
@@ -281,10 +309,10 @@ class Suite:
         return ", ".join(words)
 
     def judge(
-        self, case: Case, variant: Variant
+        self, case: Subject, variant: Variant
     ) -> tuple[Result, tuple[Triaged, ...], Path | None]:
-        """The result of a case on a variant, its verdicts triaged, and the path of its program. Skips
-        the item where nothing more can be written."""
+        """The result on a variant, its verdicts triaged, and the path of the program. Skips the item if
+        nothing more can be written."""
         self.interrupts.check()
         try:
             result = self._result(case, variant)
@@ -294,9 +322,9 @@ class Suite:
         program = self.selection.paths.reports / result.program if result.program else None
         return result, triaged(self._chosen[variant.adapter].known, result), program
 
-    def _result(self, case: Case, variant: Variant) -> Result:
-        """The result of a case on a variant, stored already, or judged now and then stored. One that is
-        stored is written again only if other deviations are known by now. Raises `WriteError`."""
+    def _result(self, case: Subject, variant: Variant) -> Result:
+        """The result on a variant, stored already, or judged now and then stored. One that is stored is
+        written again only if other deviations are known by now. Raises `WriteError`."""
         name, pair = variant.adapter, (case.id, variant.id)
         if name not in self._stores:  # a process of xdist joins the run that was begun
             self._stores[name] = Store(self._file(name))
@@ -309,10 +337,14 @@ class Suite:
             store.put(result)
         return result
 
-    def _run(self, case: Case, variant: Variant) -> Result:
-        """Run a case on a variant, after its program and those of the next pairs are written together:
-        a few at first, so that the first verdict does not wait for all programs."""
+    def _run(self, case: Subject, variant: Variant) -> Result:
+        """Check a program of one's own, or run a case, after its program and those of the next pairs are
+        written together: a few at first, so that the first verdict does not wait for all programs."""
         name = variant.adapter
+        if isinstance(case, OwnProgram):
+            chosen = self._chosen[name]
+            result = judged(case, chosen.adapter, variant, self.selection.paths.reports)
+            return noted(chosen.known, result)
         runner = self.runners[name]
         if runner.unwritten(case, variant):
             position, size = (
