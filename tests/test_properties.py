@@ -115,6 +115,8 @@ TABLE = [
     ("runs-again", [SIN, "z = sin(y)"], [{**SIN, "body": "y = add(x, w)"}, "z = sin(y)"]),
     ("inner-regions-save", [NESTED, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("global-draw-read", [drawn("uniform"), "z = sin(y)"], [drawn("numpy_uniform"), "z = sin(y)"]),
+    ("global-draw-read", [drawn("uniform"), "z = sin(y)"],
+     [{**SIN, "body": "u = dropout(x, seed=3); y = sin(u)"}, "z = sin(y)"]),
     ("other-draw-read", [drawn("numpy_uniform"), "z = sin(y)"], [drawn("uniform"), "z = sin(y)"]),
     ("other-draw-decides", [drawn("numpy_uniform"), "z = sin(y)"], [drawn("uniform"), "z = sin(y)"]),
     ("node-draws-again", [drawn("numpy_uniform"), "z = sin(y)"], [drawn("uniform"), "z = sin(y)"]),

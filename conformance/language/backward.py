@@ -228,7 +228,8 @@ def backward(flow: Flow) -> Backward:
 
 
 def _draws(operations: Collection[str]) -> Callable[[Step], bool]:
-    return lambda step: step.statement.op in operations
+    """Statements that draw with one of these operations, and without a seed of their own."""
+    return lambda s: s.statement.op in operations and s.statement.options.get("seed") is None
 
 
 def _unlike(*words: str) -> Callable[[Step], bool]:
