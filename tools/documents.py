@@ -211,10 +211,10 @@ def _lines(
     named = {name for claim in claims for answer in claim.checked for name in answer.variant}
     yield "# Documents"
     yield ""
-    yield "What the documentation of four frameworks says of recompute, sentence by sentence and in our"
-    yield "words, where a test is possible; and what the runs below showed. `tools/documents.py` makes"
-    yield "this page from results and the list `docs/documents.yaml`. A *known* deviation is listed with"
-    yield "its cause; *unsupported* says what a mode does not offer."
+    yield "This page lists what the documentation of four frameworks says about recompute, one claim per"
+    yield "sentence and in our words, and the verdicts of the runs below. `tools/documents.py` generates"
+    yield "it from `docs/documents.yaml` and the results. *known* is a deviation with a known cause,"
+    yield "*unsupported* is something that the mode does not offer."
     yield ""
     for header in (run.header for run in results):
         if header.adapter in {name.partition("/")[0] for name in named}:
