@@ -18,7 +18,7 @@ def test_a_program_deviates(file: Path) -> None:
     adapter = file.parents[1].name
     if not installed(adapter):
         pytest.skip(f"{adapter} is not installed here")
-    result = conformance.check(file)
+    result = conformance.check(file, time_limit=60.0)
     assert result.checked.framework == adapter
     assert result.checked.plain_raised is None
     assert not result.ok, str(result)

@@ -90,6 +90,9 @@ class Framework(base.Framework):
             found.add("nested-inputs")
         return found
 
+    def variants_of(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("reentrant",) if options.get("use_reentrant", True) else ("hook",)
+
 
 def _is_frozen(value: Any) -> bool:
     return not isinstance(value, paddle.Tensor) or bool(value.stop_gradient)

@@ -113,6 +113,19 @@ class Framework(base.Framework):
             found.add("nested-inputs")
         return found
 
+    def variants_of(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        if options.get("use_reentrant") is not False:
+            return ("reentrant",)
+        if "context_fn" in options:
+            return ("selective", "contexts")
+        return ("non-reentrant",)
+
+    def hidden(self) -> str:
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        if dynamo is None or not dynamo.counters["stats"]["unique_graphs"]:
+            return ""
+        return "torch.compile compiles nothing while operations are watched"
+
     @contextmanager
     def counting(self, trained: base.Trained) -> Iterator[Callable[[], Mapping[str, int]]]:
         """Count the operations that reach a kernel while a layer, or a function of the program's file,

@@ -77,7 +77,7 @@ _ENDED = (Status.CRASHED, Status.TIMEOUT)
 def _errors(checked: Checked) -> Iterator[Line]:
     if checked.raised is None:
         return
-    said = f"raised {_raised(checked.raised)}; without recomputation it runs"
+    said = f"raised {_raised(checked.raised).rstrip('.')}; without recomputation it runs"
     also = (_ALSO,) if checked.through_raised is not None else ()
     yield Line("error", Status.FAIL, Level.MUST, said, also)
     yield from _of_regions(checked)

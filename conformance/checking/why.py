@@ -60,13 +60,19 @@ def _of_errors(checked: Checked, entries: Iterable[Entry]) -> Iterator[tuple[int
     """Causes of an error whose message has a part that they name."""
     if checked.raised is None:
         return
-    text = f"raised {checked.raised.type} in {checked.raised.phase}: {checked.raised.message}"
-    found = [entry for entry in entries if entry.check == "error" and _names(entry, text)]
+    of_errors = [one for one in entries if one.check == "error" and _may_be(one, checked)]
+    found = [entry for entry in of_errors if _names(entry, checked.raised.message)]
     alone = len({entry.cause for entry in found}) == 1
     for entry in found:
         seen = _seen(entry, checked)
         if seen or (alone and not entry.lenient):
             yield 10 + seen, entry
+
+
+def _may_be(entry: Entry, checked: Checked) -> bool:
+    """Whether a region was called as a variant of the entry calls it, as far as that is known."""
+    called = [region.variants for region in checked.regions]
+    return not all(called) or any(entry.names_variant(v) for names in called for v in names)
 
 
 def _names(entry: Entry, text: str) -> bool:
@@ -77,7 +83,7 @@ def _of_values(checked: Checked, entries: Iterable[Entry]) -> Iterator[tuple[int
     """Causes of wrong values that need something which was seen, and nothing that was not."""
     failed = {_CHECKS[one.what] for one in checked.compared if one.wrong and one.what in _CHECKS}
     for entry in entries:
-        if entry.check in failed and not entry.lenient:
+        if entry.check in failed and not entry.lenient and _may_be(entry, checked):
             score = _seen(entry, checked)
             if score:
                 yield score, entry

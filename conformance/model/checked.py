@@ -63,13 +63,15 @@ class Place(Struct, frozen=True, omit_defaults=True):
 class RegionSeen(Struct, frozen=True, omit_defaults=True):
     """A region that the framework's recompute function was called for, and how often in a step.
 
-    `features` say what was seen of its calls, in the words of causes (`docs/adapters.md`).
+    `features` say what was seen of its calls, in the words of causes (`docs/adapters.md`). `variants`
+    are those of the adapter that the options of its first call select; empty where that is not known.
     """
 
     name: str
     where: str
     calls: int = 1
     features: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
 
 
 class Bytes(Struct, frozen=True, omit_defaults=True):

@@ -97,7 +97,7 @@ def compared(
             Differs(name, "zeros" if zeros else "values", one, two, far.place, far.largest, allowed)
         )
     wrong.sort(key=_gravity)
-    return Compared(what, step, len(plain), len(wrong), tuple(wrong[:SHOWN]), largest)
+    return Compared(what, step, len({**plain, **other}), len(wrong), tuple(wrong[:SHOWN]), largest)
 
 
 def _pairs(plain: Values, other: Values) -> Iterator[tuple[str, Leaf | None, Leaf | None]]:
@@ -132,7 +132,9 @@ def _scale(array: Array) -> float:
 
 
 def _described(leaf: Leaf | None) -> str:
-    return "none" if leaf is None else f"{leaf.dtype}{list(leaf.array.shape)}"
+    if leaf is None or leaf.dtype.startswith("text "):
+        return "none" if leaf is None else leaf.dtype.removeprefix("text ")
+    return f"{leaf.dtype}{list(leaf.array.shape)}"
 
 
 def _number(element: object) -> str:

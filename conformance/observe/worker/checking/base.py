@@ -108,11 +108,19 @@ class Framework(ABC):
         """What can be seen of a region's call, in the words of causes."""
         return set()
 
+    def variants_of(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """The variants of the adapter that call recompute with these options; empty for any of them."""
+        return ()
+
     def counting(self, trained: Trained) -> AbstractContextManager[Callable[[], Mapping[str, int]]]:
         """Count what runs inside the `with`, by layer or function."""
         layers = {id(layer): name for name, layer in trained.layers().items()}
         file, watch = str(trained.file.__file__), trained.watch
         return calls.counted(layers, file, when=lambda: watch.phase in ("forward", "backward"))
+
+    def hidden(self) -> str:
+        """Why nothing inside the steps that ran can be observed; empty if it can."""
+        return ""
 
     def peak_of(self, trained: Trained, batch: Any) -> int | None:
         """The peak of a step where the observer cannot read it while the step runs."""
@@ -143,7 +151,7 @@ class Framework(ABC):
 
     def regions(self, file: str) -> Regions:
         """The regions of the program in a file, whose recompute functions are replaced from now on."""
-        regions = Regions(file, self.features)
+        regions = Regions(file, self.features, self.variants_of)
         regions.replace(self.recomputes)
         return regions
 

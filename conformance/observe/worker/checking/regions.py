@@ -37,9 +37,12 @@ class Regions:
     """Notes regions, and lets through those that `plainly` tells, by their names."""
 
     def __init__(
-        self, files: str, features: Callable[[Any, tuple[Any, ...], Mapping[str, Any]], set[str]]
+        self,
+        file: str,
+        features: Callable[[Any, tuple[Any, ...], Mapping[str, Any]], set[str]],
+        variants: Callable[[Mapping[str, Any]], tuple[str, ...]],
     ) -> None:
-        self._file, self._features = files, features
+        self._file, self._features, self._variants = file, features, variants
         #: The layers of the model that is trained now, by `id`, and their names in it.
         self.layers: Mapping[int, str] = {}
         self.plainly: Callable[[str], bool] = lambda name: False
@@ -51,6 +54,7 @@ class Regions:
         self._calls: Counter[str] = Counter()
         self._where: dict[str, str] = {}
         self._seen: dict[str, set[str]] = {}
+        self._of: dict[str, tuple[str, ...]] = {}
 
     def replace(self, recomputes: Iterable[Recompute]) -> None:
         """Replace the functions for the rest of the process."""
@@ -77,12 +81,15 @@ class Regions:
             for number, layer in enumerate(self.marked)
         )
         found = marked + tuple(
-            RegionSeen(name, self._where[name], number, tuple(sorted(self._seen[name])))
+            RegionSeen(
+                name, self._where[name], number, tuple(sorted(self._seen[name])), self._of[name]
+            )
             for name, number in self._calls.items()
         )
         self._calls.clear()
         self._where.clear()
         self._seen.clear()
+        self._of.clear()
         return found
 
     def _call(self, original: Callable[..., Any], keywords: frozenset[str]) -> Callable[..., Any]:
@@ -90,7 +97,7 @@ class Regions:
             if self._given and self._given[-1] is function:
                 return original(function, *args, **kwargs)
             given = {key: value for key, value in kwargs.items() if key not in keywords}
-            if self._met(function, args, given):
+            if self._met(function, args, given, kwargs):
                 return function(*args, **given)
             with self._giving(function):
                 return original(function, *args, **kwargs)
@@ -110,7 +117,8 @@ class Regions:
 
             @functools.wraps(recomputed)
             def region(*args: Any, **named: Any) -> Any:
-                chosen = function if self._met(function, args, named) else recomputed
+                met = self._met(function, args, named, kwargs)
+                chosen = function if met else recomputed
                 return chosen(*args, **named)
 
             return region
@@ -133,7 +141,13 @@ class Regions:
         finally:
             self._given.pop()
 
-    def _met(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def _met(
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: Mapping[str, Any],
+    ) -> bool:
         """Note a region that is called; whether it is to be let through."""
         frame = sys._getframe(2)
         name = self._name(function, frame)
@@ -141,6 +155,7 @@ class Regions:
             self._calls[name] += 1
             self._where.setdefault(name, self._line(frame))
             self._seen.setdefault(name, set()).update(self._features(function, args, kwargs))
+            self._of.setdefault(name, self._variants(options))
         return self.plainly(name)
 
     def _marking(self, layer: Any) -> bool:

@@ -43,7 +43,11 @@ def check_training(session: Session, checked: Checked, steps: int, bisect: bool)
     deviates = told.raised is not None or _deviates(told.compared)
     del control
     if told.raised is None:
-        told = _measured(session, told, plain, recomputed, steps)
+        try:
+            told = _measured(session, told, plain, recomputed, steps)
+        except ProgramError as error:
+            why = f"the program raises {error.raised.type} while the check watches what runs"
+            told = replace(told, uncounted=why, unmeasured=why)
     del plain, recomputed
     gc.collect()
     return _explained(session, told, bisect) if deviates else told
@@ -174,6 +178,9 @@ def _measured(
 ) -> Checked:
     """What runs again, and memory: steps of their own, in which these are watched."""
     framework = session.framework
+    hidden = framework.hidden()
+    if hidden:
+        return replace(checked, uncounted=hidden, unmeasured=hidden)
     before, counts, _ = _watched(session, plain, steps, 1)
     after, again, held = _watched(session, recomputed, steps, 2)
     if checked.regions and any(number > 2 * counts.get(n, 0) for n, number in again.items()):
