@@ -726,3 +726,13 @@ def test_a_function_that_reads_an_argument_of_the_one_around_it_is_written_there
     (text,) = texts(jax, [(one, jax.variants[0])]).values()
     assert not isinstance(text, EmitFailure)
     assert text.text.index("def i(") > text.text.index("def plain(")
+
+
+def test_a_dropout_of_no_elements_keeps_nothing_where_it_is_its_argument() -> None:
+    empty = HEAD.replace("inputs: {", "inputs: {e: {shape: [0, 4], normal: 0.5}, ")
+    body = region("r", "e", "t = dropout(e); u = negative(t)")
+    (one,) = load_text(f"{empty}      - {body}\n      - z = add(u, u)\n", "f.yaml")
+    declared = {"dropout": "mask early elements"}
+    assert reruns(expect(one, "early-stop", residuals=declared), "r").counts == (0,)
+    assert reruns(expect(one, "early-stop"), "r").counts == (1,)
+    assert "runs-again" not in features_of(one).case
