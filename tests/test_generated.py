@@ -10,7 +10,7 @@ import pytest
 
 from conformance.drivers.adapter import find_adapter
 from conformance.emit.emitter import asked
-from conformance.emit.programs import EmitFailure, texts
+from conformance.emit.programs import EmitFailure, Text, texts
 from conformance.errors import CaseError
 from conformance.fuzz.stable import cancels, is_moderate, is_stable, vanishes
 from conformance.language.features import features_of
@@ -245,6 +245,19 @@ def test_a_parameter_that_a_region_only_gives_back_is_not_read(after: str, zeros
     text = HEAD.replace("inputs: {", "inputs: {flag: {value: false}, ")
     (one,) = load_text(f"{text}      - {node}\n      - z = multiply(u, u)\n", "f.yaml")
     assert ("zeros-as-operation" in features_of(one).case) is not zeros
+
+
+@pytest.mark.parametrize(("op", "written"), [("custom_sin", False), ("sin", True)])
+def test_what_a_layer_of_paddle_has_saved_is_not_changed(op: str, written: bool) -> None:
+    """A `PyLayer` does not notice, without recompute too."""
+    text = HEAD + f"      - t = {op}(w)\n      - {region('r', '[t]', 'u = sin(t)')}\n"
+    text += "      - z = sin(u)\n    procedure: {backward: {between: update}}\n"
+    told = "    error: {as: plain}\n    differs: It is not promised to be seen.\n"
+    (one,) = load_text(text + told, "f.yaml")
+    paddle = find_adapter("paddle", ADAPTERS)
+    hook = next(v for v in paddle.variants if v.name == "hook")
+    (made,) = texts(paddle, [(one, hook)]).values()
+    assert isinstance(made, Text) is written
 
 
 def test_training_asks_for_gradients_that_it_does_not_return() -> None:

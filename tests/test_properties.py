@@ -186,6 +186,8 @@ TABLE = [
     ("contexts-shown", [DOUBLED, "z = sin(y)"], [DOUBLED, "z = sin(x)"]),
     ("captures-trained", [{**SIN, "body": "y = multiply(x, w)"}, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("asked-read", [SIN, "z = negative(y)"], [{**SIN, "body": "y = relu(x)"}, "z = negative(y)"]),
+    ("given-not-put-out", [SIN, "z = sin(y)"],
+     ["z = sin(x)", {"recompute": "r(z)", "body": "y = sin(z)"}]),
     ("returns-leaf", [GIVES_CAPTURED, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("not-reached-as-operation", [NAMED, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("reached-with-keywords", [NAMED, "z = sin(y)"], [NAMED, "z = sin(x)"]),

@@ -28,7 +28,8 @@ from conformance.emit.expressions import elements, listed, numpy_fill, unless_de
 from conformance.emit.forward import Sequences
 from conformance.emit.recompute import Calling
 from conformance.errors import NotOfferedError
-from conformance.language.backward import TOLD
+from conformance.language.backward import TOLD, backward, overwritten
+from conformance.language.flow import Flow
 from conformance.model.case import Array, Case, Region, Segment
 
 from . import layers, static
@@ -336,5 +337,10 @@ VARIANTS: Mapping[str, Parts] = {
 
 
 def emitter(case: Case, variant: Variant) -> Emitter:
-    """What writes a case for a variant."""
+    """What writes a case for a variant. Raises `NotOfferedError` where a tensor is changed that a
+    `PyLayer` has saved: it reads it as it is in backward, without recompute too."""
+    of = backward(Flow(case))
+    own = (step for step in of.steps if step.statement.op in ("custom_sin", "asking_sin"))
+    if any(overwritten(of, step) for step in own):
+        raise NotOfferedError(variant.id, "changes of what a PyLayer has saved")
     return Emitter(case, variant, VARIANTS.get(variant.name, EAGER))

@@ -287,7 +287,7 @@ def _left_unread(of: Backward, call: Call) -> bool:
     return any(saved & one.steps and saved - one.steps for one in passes)
 
 
-def _overwritten(of: Backward, step: Step) -> bool:
+def overwritten(of: Backward, step: Step) -> bool:
     """Whether a tensor that a statement has saved is changed before backward."""
     updated = of.flow.case.procedure.between == "update"
     return any(
@@ -522,7 +522,7 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
 OF_CASES: Mapping[str, tuple[str, Callable[[Backward], bool]]] = {
     "saved-overwritten": (
         "a tensor that backward reads is written over after it was saved",
-        lambda b: any(_overwritten(b, step) for step in b.steps),
+        lambda b: any(overwritten(b, step) for step in b.steps),
     ),
     "graph-left": (
         "outputs hold what a statement outside of regions has saved, which no backward pass reads",

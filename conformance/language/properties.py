@@ -168,6 +168,13 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             for t in themselves(c.results) & themselves(c.captured)
         ),
     ),
+    "given-not-put-out": (
+        "a tensor that goes into a region is no output of the program",
+        lambda p: any(
+            t.of != "value" and t.itself not in themselves(p.flow.outputs)
+            for t in (*p.given, *p.captured)
+        ),
+    ),
     "returns-leaf": (
         "a region returns as it is a tensor that it reads by closure, that the program starts from and "
         "that requires a gradient",
