@@ -21,7 +21,8 @@ from conformance.observe.worker.trace import Trace
 class Lines(Trace):
     """Follows the lines. `checkpoint` calls its function a second time in forward, to differentiate it.
     Those executions count as forward, but the random samples drawn in them as a rerun's. A rerun is
-    recognised by the depth of autograd's open traces, which it raises by one."""
+    recognised by the depth of autograd's open traces, which it raises by one. So does a forward pass
+    that is differentiated, after one that is not."""
 
     def __init__(
         self,
@@ -38,7 +39,13 @@ class Lines(Trace):
             if on_statement is not None:
                 on_statement(site, "rerun" if again else phase, names)
 
-        super().__init__(program, on_phase=on_phase, on_statement=told)
+        def started(label: str, frame: FrameType) -> None:
+            if label == "forward":
+                open_at_first.clear()
+            if on_phase is not None:
+                on_phase(label, frame)
+
+        super().__init__(program, on_phase=started, on_statement=told)
 
 
 class Observer(Base):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,13 @@ def test_a_run_for_the_gradient_draws_anew(tmp_path: Path) -> None:
     assert set(samples) == {"forward", "rerun"}
     assert not np.array_equal(samples["forward"], samples["rerun"])
     assert {d.phase for d in seen.plain.samples or ()} == {"forward"}
+
+
+def test_a_forward_pass_after_one_without_gradients_is_no_rerun(tmp_path: Path) -> None:
+    case = BY_ID["randomness/uniform-noise"]
+    after = replace(case, procedure=replace(case.procedure, after="inference"))
+    seen = observed(after, tmp_path)
+    assert [d.phase for d in seen.plain.samples or ()] == ["forward", "forward"]
 
 
 def test_a_function_that_is_run_once_draws_once(
