@@ -2,35 +2,32 @@
 
 import keras
 import numpy as np
+from keras import layers
 
 
-class Block(keras.layers.Layer):
+class Block(layers.Layer):
     def __init__(self, width, recompute):
         super().__init__()
-        self.first, self.second = (keras.layers.LayerNormalization() for _ in range(2))
-        self.attention = keras.layers.MultiHeadAttention(4, width // 4)
-        self.up, self.down = keras.layers.Dense(4 * width, "gelu"), keras.layers.Dense(width)
+        self.attention = layers.MultiHeadAttention(4, width // 4)
+        perceptron = [layers.Dense(4 * width, "gelu"), layers.Dense(width)]
+        self.perceptron = keras.Sequential([layers.LayerNormalization(), *perceptron])
         self.run = keras.remat(self.body) if recompute else self.body
 
     def build(self, shape):
-        self.first.build(shape)
-        self.second.build(shape)
         self.attention.build(shape, shape)
-        self.up.build(shape)
-        self.down.build((*shape[:-1], 4 * shape[-1]))
+        self.perceptron.build(shape)
 
     def body(self, x):
-        h = self.first(x)
-        x = x + self.attention(h, h)
-        return x + self.down(self.up(self.second(x)))
+        x = x + self.attention(x, x)
+        return x + self.perceptron(x)
 
     def call(self, x):
         return self.run(x)
 
 
 def model(recompute):
-    layers = [keras.layers.Embedding(1000, 64), *(Block(64, recompute) for _ in range(3))]
-    return keras.Sequential([keras.Input((63,)), *layers, keras.layers.Dense(1000)])
+    blocks = [layers.Embedding(1000, 64), *(Block(64, recompute) for _ in range(3))]
+    return keras.Sequential([keras.Input((63,)), *blocks, layers.Dense(1000)])
 
 
 def batch(step):
@@ -38,6 +35,5 @@ def batch(step):
 
 
 def loss(model, ids):
-    logits = model(ids[:, :-1], training=True)
-    losses = keras.losses.sparse_categorical_crossentropy(ids[:, 1:], logits, from_logits=True)
-    return keras.ops.mean(losses)
+    of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return of(ids[:, 1:], model(ids[:, :-1], training=True))

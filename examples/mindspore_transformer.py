@@ -10,10 +10,8 @@ class Block(nn.Cell):
         super().__init__()
         self.first, self.second = nn.LayerNorm((width,)), nn.LayerNorm((width,))
         self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
-        self.up, self.down = (
-            nn.Dense(width, 4 * width, activation="gelu"),
-            nn.Dense(4 * width, width),
-        )
+        self.up = nn.Dense(width, 4 * width, activation="gelu")
+        self.down = nn.Dense(4 * width, width)
 
     def construct(self, x):
         h = self.first(x)
@@ -21,25 +19,11 @@ class Block(nn.Cell):
         return x + self.down(self.up(self.second(x)))
 
 
-class Transformer(nn.Cell):
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Embedding(1000, 64)
-        self.blocks = nn.CellList([Block(64) for _ in range(3)])
-        self.head = nn.Dense(64, 1000)
-
-    def construct(self, ids):
-        x = self.embed(ids)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
-
-
 def model(recompute):
-    transformer = Transformer()
-    for block in transformer.blocks if recompute else ():
+    blocks = [Block(64) for _ in range(3)]
+    for block in blocks if recompute else ():
         block.recompute()
-    return transformer
+    return nn.SequentialCell(nn.Embedding(1000, 64), *blocks, nn.Dense(64, 1000))
 
 
 def batch(step):

@@ -1,4 +1,5 @@
-"""`conformance check` on a small GPT (`gpt.py`) with each faulty checkpoint function in it."""
+"""`conformance check` on two small GPTs with each faulty checkpoint function in them: one whose blocks
+are regions (`gpt.py`), and one that calls regions in many ways (`gpt_of_all.py`)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.faulty.faults import FOLDER, ROOT, SOUND, faults_of
 if importlib.util.find_spec("torch") is None:
     pytest.skip("PyTorch is not installed here", allow_module_level=True)
 
-GPT = Path(__file__).with_name("gpt.py")
+GPT, OF_ALL = (Path(__file__).with_name(name) for name in ("gpt.py", "gpt_of_all.py"))
 #: The faults that the GPT exercises, and that make it wrong or run more than once more.
 CAUGHT = {
     "drops_captured",
@@ -40,43 +41,46 @@ CAUGHT = {
 }
 #: Faults that the GPT exercises and that cost some bytes or one operation: no check here judges those.
 COSTS = {"frees_late", "holds_rerun", "ignores_early_stop", "keeps_a_little", "keeps_random_state"}
-#: Faults in what the GPT does not do: several or nested outputs, keywords, closures, hooks, policies,
-#: autocast, several dtypes, nested regions, threads, errors, no gradients, a second backward pass.
+#: Faults that only the GPT that calls regions in many ways shows, and the first line that fails.
+CAUGHT_OF_ALL = {
+    "caches_closure": "loss",
+    "casts_as_backward": "error",
+    "detaches_complex": "gradients",
+    "detaches_output": "error",
+    "disabled_after_error": "gradients",
+    "drops_last_output": "gradients",
+    "drops_nested_output": "gradients",
+    "drops_none": "error",
+    "flattens": "error",
+    "leaks_on_error": "growth",
+    "loses_autocast": "error",
+    "replaces_error": "error",
+    "reruns_in_float32": "error",
+    "tuple_to_list": "error",
+}
+#: Faults in what neither of them does: policies, hooks of modules, nested regions, threads, a second
+#: backward pass, gradients of gradients, float16, integers and arguments of an unknown name.
 NOT_EXERCISED = {
-    "caches_closure",
     "calls_hooks_again",
-    "casts_as_backward",
     "casts_nothing",
-    "detaches_complex",
-    "detaches_output",
-    "disabled_after_error",
     "drops_keyword",
-    "drops_last_output",
-    "drops_nested_output",
-    "drops_none",
     "drops_second_use",
     "first_order_only",
-    "flattens",
     "hides_unknown_keyword",
     "ignores_policy",
     "keeps_float32",
-    "leaks_on_error",
-    "loses_autocast",
     "marks_detached",
     "needs_input_gradient",
     "none_for_zeros",
     "not_put_back_on_error",
     "one_thread",
     "one_threads_state",
-    "replaces_error",
-    "reruns_in_float32",
     "reruns_in_inference",
     "reruns_outside_contexts",
     "returns_float32",
     "shallow",
     "swallows_error",
     "swaps_gradients",
-    "tuple_to_list",
     "wrong_second_backward",
     "zeros_for_none",
 }
@@ -89,23 +93,24 @@ def framework() -> Framework:
     return made
 
 
-def checked_with(framework: Framework, name: str) -> tuple[Line, ...]:
+def checked_with(framework: Framework, name: str, gpt: Path = GPT) -> tuple[Line, ...]:
     """The lines of the check of the GPT with the function in this file."""
     fault = load_file(FOLDER / "torch" / f"{name}.py", f"gpt_with_{name}")
-    program: ModuleType = load_file(GPT, f"gpt_of_{name}")
+    program: ModuleType = load_file(gpt, f"{gpt.stem}_with_{name}")
     program.checkpoint = fault.checkpoint  # type: ignore[attr-defined]
-    session = Session(framework, program, str(GPT), framework.regions(str(GPT)))
+    session = Session(framework, program, str(gpt), framework.regions(str(gpt)))
     return judge(check_training(session, Checked("torch", {}, unit="operations"), 3, False))
 
 
-def test_the_sound_function_is_right(framework: Framework) -> None:
-    lines = checked_with(framework, SOUND)
+@pytest.mark.parametrize("gpt", [GPT, OF_ALL], ids=lambda gpt: gpt.stem)
+def test_the_sound_function_is_right(framework: Framework, gpt: Path) -> None:
+    lines = checked_with(framework, SOUND, gpt)
     assert is_right(lines), lines
     assert {one.status.value for one in lines} == {"pass", "report"}
 
 
 def test_each_fault_has_its_place() -> None:
-    placed = [*CAUGHT, *COSTS, *NOT_EXERCISED]
+    placed = [*CAUGHT, *CAUGHT_OF_ALL, *COSTS, *NOT_EXERCISED]
     assert sorted(placed) == [fault.name for fault in faults_of("torch")]
 
 
@@ -113,3 +118,10 @@ def test_each_fault_has_its_place() -> None:
 def test_a_fault_that_the_model_shows_is_caught(framework: Framework, name: str) -> None:
     lines = checked_with(framework, name)
     assert [one.check for one in lines if one.status.value not in ("pass", "report")], lines
+
+
+@pytest.mark.parametrize("name", CAUGHT_OF_ALL)
+def test_a_fault_of_a_feature_is_caught(framework: Framework, name: str) -> None:
+    lines = checked_with(framework, name, OF_ALL)
+    wrong = [one.check for one in lines if one.status.value not in ("pass", "report")]
+    assert wrong[:1] == [CAUGHT_OF_ALL[name]], lines
