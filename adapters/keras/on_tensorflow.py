@@ -50,6 +50,12 @@ class LiveBuffers(buffers.LiveBuffers):
         super().keep(tensor, place)
         self._change(self.holders, place, 1)
 
+    def hold(self, outputs: Any) -> None:
+        """Note tensors that no operation has made, such as one of an array of NumPy's."""
+        for tensor in buffers.tensors(outputs):
+            for place in () if self.knows(tensor) else self.places_of(tensor):
+                self.keep(tensor, place)
+
     def forget(self, key: int) -> Place:
         place = super().forget(key)
         self._change(self.holders, place, -1)
@@ -134,6 +140,9 @@ class Observer(Base):
 
     def alive(self) -> int | None:
         return len(self._live.holders)
+
+    def kept(self, outputs: Any) -> None:
+        self._live.hold(outputs)
 
     @contextmanager
     def counting(self, trace: Trace) -> Iterator[Callable[[], Counts]]:

@@ -50,6 +50,10 @@ class LiveBuffers(following.Follower):
         key = id(tensor)
         self._live[key] = weakref.ref(tensor, lambda _: self.forget(key)), place
 
+    def knows(self, tensor: Any) -> bool:
+        """Whether the buffer that a tensor holds is noted."""
+        return id(tensor) in self._live
+
     def forget(self, key: int) -> Place:
         """Called when the tensor with that `id` is freed: the buffer that it has held."""
         return self._live.pop(key)[1]

@@ -14,7 +14,7 @@ import pytest
 
 from conformance.language.load import load_text
 from conformance.language.operations import OF_CALLABLES
-from conformance.model.case import Case
+from conformance.model.case import Case, Ref
 from conformance.model.observation import Leaf, Run
 from conformance.model.program import Program
 from conformance.observe.worker.loaded import LoadedProgram, load_program
@@ -360,6 +360,16 @@ def test_a_generator_is_told_by_what_it_draws_next() -> None:
 
 
 # -- models that are trained by `fit` --------------------------------------------------------------
+
+
+def test_a_kept_output_that_no_operation_has_made_is_seen(tmp_path: Path) -> None:
+    outputs = Ref("z"), Ref("x")
+    case = replace(chain("y = sin(x)"), outputs=outputs, release=4, keeps=True)
+    program = emitted(case, REMAT, tmp_path)
+    for path in ("plain", "recomputed"):
+        _, alive = observer(REMAT).leftovers(loaded(program, path))
+        assert alive is not None
+        assert alive[3] - alive[1] == 2 * len(outputs)
 
 
 def test_fit_trains_the_model_that_the_reference_trains(tmp_path: Path) -> None:

@@ -360,6 +360,7 @@ class Observer(contract.Observer, ABC):
                     result = loaded.run()
                     if loaded.program.keeps and result is not None:
                         kept.append(result["outputs"])
+                        self.kept(result["outputs"])
                     del result
                     self.wait()
                     held.append(self.held())
@@ -368,6 +369,9 @@ class Observer(contract.Observer, ABC):
                 gc.enable()
                 gc.collect()
         return _beyond(held_before, held), _beyond(alive_before, alive)
+
+    def kept(self, outputs: Any) -> None:
+        """Told what a run has returned that is kept, for what sees the results of operations alone."""
 
     def _dropping_errors(self, loaded: LoadedProgram) -> LoadedProgram:
         """A program whose every run ends in an error, which is dropped: an exception and the frames that
