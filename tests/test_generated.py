@@ -12,7 +12,7 @@ from conformance.drivers.adapter import find_adapter
 from conformance.emit.emitter import asked
 from conformance.emit.programs import EmitFailure, Text, texts
 from conformance.errors import CaseError
-from conformance.fuzz.stable import cancels, is_moderate, is_stable, vanishes
+from conformance.fuzz.stable import KERNELS, cancels, is_moderate, is_stable, vanishes
 from conformance.language.features import features_of
 from conformance.language.load import load_text
 from conformance.model.case import Case, Ref
@@ -749,3 +749,14 @@ def test_a_dropout_of_no_elements_keeps_nothing_where_it_is_its_argument() -> No
     assert reruns(expect(one, "early-stop", residuals=declared), "r").counts == (0,)
     assert reruns(expect(one, "early-stop"), "r").counts == (1,)
     assert "runs-again" not in features_of(one).case
+
+
+def test_a_normalisation_of_two_elements_loses_more_than_rounding() -> None:
+    """Its gradient is a difference of nearly equal numbers, which a kernel does not round one by one."""
+    pairs = "x: {shape: [24, 2], uniform: [0.5, 1.5]}"
+    text = HEAD.replace("x: {shape: [3, 4], normal: 0.5}", pairs)
+    text = text.replace("w: {shape: [4, 4]", "w: {shape: [2]")
+    nodes = f"      - {region('r', 'x', 't = layer_norm(x, w, w)')}\n      - z = multiply(t, t)\n"
+    (one,) = load_text(text + nodes, "f.yaml")
+    assert is_stable(one)
+    assert not is_stable(one, errors=KERNELS)

@@ -15,7 +15,7 @@ from conformance.drivers.adapter import Variant
 from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Raw, Vocabulary, loaded, written
 from conformance.fuzz.reduce import reduced
-from conformance.fuzz.stable import cancels, is_moderate, is_stable, vanishes
+from conformance.fuzz.stable import KERNELS, cancels, is_moderate, is_stable, vanishes
 from conformance.judge.checks.evidence import forward_samples
 from conformance.judge.known import Catalog, bound
 from conformance.judge.triage import Triage, Triaged, cause, triaged
@@ -159,7 +159,8 @@ class Campaign:
     ) -> tuple[Result, Mapping[Key, Triaged] | None]:
         """The result of a program, and one unexpected verdict on it of each group; `None` for those
         if they are of numbers alone, and these are large, rounding errors, or depend on them with what
-        was drawn; or if a known deviation is gone that would be in such errors."""
+        was drawn, or on those of kernels where the plain run differs; or if a known deviation is gone
+        that would be in such errors."""
         with np.errstate(all="ignore"):  # the numbers of generated programs may overflow
             result = self.runner.run(program.case, variant)
         unexpected = [t for t in triaged(self.known, result) if t.triage is Triage.UNEXPECTED]
@@ -167,10 +168,12 @@ class Campaign:
         if unexpected and of_numbers and result.observation is not None:
             drawn = forward_samples(result.observation.recomputed) or None
             gone = all(one.entry is not None for one in unexpected)
+            plain = all(one.verdict.status is Status.BROKEN for one in unexpected)
             if (
                 not is_moderate(program.case, drawn)
                 or cancels(program.case, drawn)
                 or (drawn and not is_stable(program.case, drawn))
+                or (plain and not is_stable(program.case, drawn, errors=KERNELS))
                 or (gone and vanishes(program.case, drawn))
             ):
                 return result, None

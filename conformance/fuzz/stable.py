@@ -22,14 +22,19 @@ _PART = 0.5
 _LEAST = 1e-10
 #: The greatest result or gradient that is compared: kernels lose more of larger ones than rounding.
 _LARGEST = 1e6
+#: How much larger than rounding errors those of a kernel may be that computes a result in several steps.
+KERNELS = 10.0
 #: How often results are rounded at random. Where dtypes have few bits, one result in some programs lies
 #: so near a kink that rounding takes it across, and one attempt may miss it.
 _ATTEMPTS, _FEW_BITS = 6, 1e-4
 
 
-def is_stable(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:
+def is_stable(
+    case: Case, samples: Sequence[RandomSample] | None = None, *, errors: float = 1.0
+) -> bool:
     """Whether rounding errors change nothing beyond a part of the tolerance, and all is finite; with the
-    random numbers that a run has drawn, where these are given."""
+    random numbers that a run has drawn, where these are given, and with `errors` so many times as large
+    as rounding alone."""
     if case.error is not None and not case.as_plain:
         return True
     size = next(s for tolerance, s in _ROUNDING.items() if case.tolerance.rtol <= tolerance)
@@ -38,7 +43,7 @@ def is_stable(case: Case, samples: Sequence[RandomSample] | None = None) -> bool
         with np.errstate(all="ignore"):
             exact = computed(case, samples=samples)
             attempts = range(_ATTEMPTS if size > _FEW_BITS else 1)
-            rounded = (computed(case, _rounding(case, size, n), samples) for n in attempts)
+            rounded = (computed(case, _rounding(case, errors * size, n), samples) for n in attempts)
             return all(_alike(exact, one, tolerance) for one in rounded)
     except Exception:  # a fault of the reference is a finding, and comes out when it judges
         return True
