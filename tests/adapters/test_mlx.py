@@ -111,6 +111,13 @@ def test_an_operation_that_gives_its_argument_back_is_none(tmp_path: Path) -> No
     assert reruns(seen) == {"block.": 1, "block.h": 1}
 
 
+def test_a_region_runs_again_once_where_two_operations_make_one_name(tmp_path: Path) -> None:
+    """The last sine does not run again, as its gradient reads its argument."""
+    case = written("one", ["h = exp(a)", "h = sin(h)", "y = sin(h)"], {"a": (3, 4)})
+    seen = observed(case, "module", tmp_path).recomputed
+    assert reruns(seen) == {"block.": 1, "block.h": 2}
+
+
 def test_a_region_inside_another_runs_again_twice(tmp_path: Path) -> None:
     found = reruns(observed(BY_ID["regions/nested"], "module", tmp_path).recomputed)
     assert {found["inner.h2"], found["inner.s2"]} == {2}

@@ -200,17 +200,25 @@ def _executions(
     program: Program, path: str, trace: Trace, results: Results
 ) -> tuple[Execution, ...]:
     """Counts as observation values. A region runs forward as often as it is called, and again as often
-    as that of its statements which is computed most often."""
+    as that of its statements which is computed most often; several operations may make one name."""
     counts = Counter((r.site.region, r.site.label, r.phase) for r in results.computed)
+    by_site = Counter((r.site, r.phase) for r in results.computed)
     entered = Counter({(site.region, phase): n for (site, phase), n in trace.entered.items()})
     executions: list[Execution] = []
     phases: tuple[Phase, ...] = ("forward", "rerun")
     every = (site for site in program.sites("statement", path) if site.op not in BOOLS)
     sites = dict.fromkeys((site.region, site.label) for site in every)
     labels = [label for label in sites if label not in results.inert]
+
+    def shown(site: Site) -> bool:
+        return (site.region, site.label) in labels
+
     for phase in phases:
         for name in program.inner_regions(path):
-            busiest = max((counts[r, label, phase] for r, label in labels if r == name), default=0)
+            own = (
+                n for (s, p), n in by_site.items() if (s.region, p) == (name, phase) and shown(s)
+            )
+            busiest = max(own, default=0)
             number = entered[name, phase] if phase == "forward" else busiest
             executions.append(Execution(name, "", phase, number))
         executions += [Execution(r, label, phase, counts[r, label, phase]) for r, label in labels]
