@@ -1,4 +1,4 @@
-"""A PyLayer that returns its argument marks it as changed in place, and backward raises."""
+"""A PyLayer that returns its argument marks it as changed in place, so backward raises."""
 
 import paddle
 

@@ -1,4 +1,4 @@
-"""Backward raises if a function captures the tensor from which its argument is computed."""
+"""Backward raises if a region captures the tensor from which its argument is computed."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute

@@ -1,4 +1,4 @@
-"""`paddle.grad` raises for a parameter that a recomputed function captures."""
+"""`paddle.grad` raises for a parameter that a region captures."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute

@@ -1,4 +1,4 @@
-"""The recompute pass copies a function into backward although nothing reads its result."""
+"""The recompute pass copies a region into backward although nothing reads its result."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute
@@ -20,7 +20,7 @@ try:
         loss = (y * y).sum()
         operations = len(main.global_block().ops)
         paddle.static.gradients(loss, [x])
-    # The pass asks for roles: 0 is forward, 1 backward.
+    # The pass requires roles: 0 is forward, 1 is backward.
     for number, operation in enumerate(main.global_block().ops):
         operation.op_role = int(number >= operations)
     options = {"refined_ops_patterns": []}

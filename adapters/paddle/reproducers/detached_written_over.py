@@ -2,7 +2,7 @@
 
 import os
 
-# Operations run in the order of the program: else a reader may come before the writer.
+# Operations run in program order; otherwise a read may come before the write.
 os.environ["FLAGS_new_executor_sequential_run"] = "1"
 os.environ["FLAGS_new_executor_serial_run"] = "1"
 
@@ -21,7 +21,7 @@ def run(forward):
         results = forward(x)
         count = len(main.global_block().ops)
         gradients = paddle.static.gradients(results[0].sum(), [x])
-    # The pass asks for roles: 0 is forward, 1 backward.
+    # The pass requires roles: 0 is forward, 1 is backward.
     for number, operation in enumerate(main.global_block().ops):
         operation.op_role = int(number >= count)
     options = {"refined_ops_patterns": []}

@@ -1,4 +1,4 @@
-"""The copy of a dropout that the recompute pass makes draws another mask."""
+"""A dropout that the recompute pass has copied draws another mask."""
 
 import numpy as np
 import paddle
@@ -15,7 +15,7 @@ def run(forward):
         results = forward(x)
         count = len(main.global_block().ops)
         gradients = paddle.static.gradients(results[0].sum(), [x])
-    # The pass asks for roles: 0 is forward, 1 backward.
+    # The pass requires roles: 0 is forward, 1 is backward.
     for number, operation in enumerate(main.global_block().ops):
         operation.op_role = int(number >= count)
     options = {"refined_ops_patterns": []}

@@ -1,4 +1,4 @@
-"""A reentrant recompute runs a function with gradients off, and the function can see that."""
+"""With `use_reentrant=True`, forward runs without gradients, and a function can depend on that."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute

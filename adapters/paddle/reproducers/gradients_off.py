@@ -5,7 +5,7 @@ from paddle.distributed.fleet.utils import recompute
 
 
 def off(backward):
-    """Whether gradients are turned off after a backward that raises."""
+    """Whether gradients are disabled after a backward pass that raises."""
     assert paddle.is_grad_enabled()
     try:
         backward()

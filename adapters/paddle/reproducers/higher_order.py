@@ -9,6 +9,6 @@ w = paddle.ones([2])
 w.stop_gradient = False
 y = recompute(lambda x: paddle.exp(x), x, use_reentrant=True)
 (first,) = paddle.grad((y * w).sum(), [x], create_graph=True)
-# Without w, which the first gradient does depend on, paddle.grad would refuse.
+# The first gradient depends on w; paddle.grad raises if it depends on no argument.
 second, _ = paddle.grad((first * w).sum(), [x, w], allow_unused=True)
 assert second is None

@@ -1,4 +1,4 @@
-"""A hook of a parameter that is used inside and outside of a reentrant recompute is called twice."""
+"""With `use_reentrant=True`, a hook of a tensor used inside and outside a region is called twice."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute

@@ -1,4 +1,4 @@
-"""The arguments of a recompute stay alive as long as an output, even after backward."""
+"""The arguments of a region live as long as its output, even after backward."""
 
 import weakref
 

@@ -1,4 +1,4 @@
-"""A tensor that a recomputed function returns inside a tuple contributes no gradient."""
+"""A tensor that a region returns inside a tuple contributes no gradient."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute

@@ -7,6 +7,6 @@ w = paddle.ones([2])
 w.stop_gradient = False
 x = paddle.ones([2])
 x.stop_gradient = True
-# The sum with w lets backward run at all. It contributes one to the gradient, and so should the region.
+# Without `+ w`, backward would not run. It contributes one to the gradient, and so should the region.
 (recompute(lambda x: x * w, x) + w).sum().backward()
 assert (w.grad == 1).all()

@@ -1,11 +1,11 @@
-"""Backward raises if a function also returns None, a number or a dict."""
+"""Backward raises if a region also returns None, a number or a dict."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute
 
 
 def fails(other):
-    """Whether backward fails, without a message, for a region that gives something else as well."""
+    """Whether backward raises, without a message, if a region also returns something else."""
     x = paddle.ones([2])
     x.stop_gradient = False
     y, _ = recompute(lambda x: (x * 2, other(x)), x)

@@ -1,4 +1,4 @@
-"""With the recompute pass, the process crashes if a recompute follows one of a single operation."""
+"""The recompute pass crashes the process if a region follows a region of a single operation."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ def run(forward):
         results = forward(x)
         count = len(main.global_block().ops)
         gradients = paddle.static.gradients(results[0].sum(), [x])
-    # The pass asks for roles: 0 is forward, 1 backward.
+    # The pass requires roles: 0 is forward, 1 is backward.
     for number, operation in enumerate(main.global_block().ops):
         operation.op_role = int(number >= count)
     options = {"refined_ops_patterns": []}

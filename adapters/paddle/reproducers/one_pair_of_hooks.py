@@ -1,4 +1,4 @@
-"""With `use_reentrant=False`, a recomputed function cannot compute a gradient itself."""
+"""With `use_reentrant=False`, a region cannot compute a gradient itself."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute

@@ -1,4 +1,4 @@
-"""Detached, integer and boolean outputs of a reentrant recompute require a gradient."""
+"""With `use_reentrant=True`, detached, integer and boolean outputs require a gradient."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute

@@ -1,4 +1,4 @@
-"""The rerun draws other numbers from a NumPy generator than the forward run."""
+"""The recomputation draws other numbers from a NumPy generator than the forward pass."""
 
 import numpy as np
 import paddle

@@ -1,4 +1,4 @@
-"""What a recomputed function captures is never freed if the function raises."""
+"""Captured objects are never freed if a region raises."""
 
 import contextlib
 import gc
@@ -13,7 +13,7 @@ class Captured:
 
 
 def train(captured, raises_at):
-    """Run a region that reads something by closure, and raises in its first or second run."""
+    """Run a region that reads something by closure and raises in its first or second run."""
     runs = []
 
     def region(x):
@@ -26,12 +26,12 @@ def train(captured, raises_at):
     x.stop_gradient = False
     with contextlib.suppress(ValueError, OSError):
         recompute(region, x, use_reentrant=True).sum().backward()
-    # An unpack hook that raises leaves gradients turned off.
+    # An unpack hook that raises leaves gradients disabled.
     paddle.set_grad_enabled(True)
 
 
 def stays(raises_at):
-    """Whether what the region reads is never freed."""
+    """Whether the object that the region reads is never freed."""
     captured = Captured()
     left = weakref.ref(captured)
     train(captured, raises_at)

@@ -1,4 +1,4 @@
-"""An exception that the rerun raises arrives as OSError."""
+"""An exception in the recomputation arrives as `OSError`."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute
@@ -19,6 +19,6 @@ for use_reentrant in (True, False):
         recompute(region, x, use_reentrant=use_reentrant).sum().backward()
     except (OSError, ValueError) as error:
         kinds.append(type(error) is OSError and "ValueError: mine" in str(error))
-    # An unpack hook that raises leaves gradients turned off.
+    # An unpack hook that raises leaves gradients disabled.
     paddle.set_grad_enabled(True)
 assert kinds == [True, True]

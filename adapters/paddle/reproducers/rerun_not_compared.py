@@ -1,4 +1,4 @@
-"""A function that computes something else in the rerun gets another gradient, without an error."""
+"""A function that computes something else the second time has a wrong gradient, without an error."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute

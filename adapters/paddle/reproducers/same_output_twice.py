@@ -1,4 +1,4 @@
-"""Backward raises if a recomputed function returns one tensor twice."""
+"""Backward raises if a region returns one tensor twice."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute
@@ -6,7 +6,7 @@ from paddle.distributed.fleet.utils import recompute
 
 def region(x):
     y = paddle.exp(x)
-    # A reshape to the same shape gives the tensor itself.
+    # A reshape to the same shape returns the same tensor.
     return y, y.reshape([2])
 
 

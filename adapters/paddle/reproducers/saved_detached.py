@@ -1,4 +1,4 @@
-"""The second derivative lacks what passes through tensors that a PyLayer saves in a recompute."""
+"""Second-order gradients lack the part that passes through tensors that a PyLayer saves."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute

@@ -1,4 +1,4 @@
-"""In a recompute, a PyLayer whose backward reads its saved tensors twice raises."""
+"""In a region, a PyLayer whose backward reads its saved tensors twice raises."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute
@@ -18,8 +18,8 @@ class Sin(paddle.autograd.PyLayer):
 
 
 def region(x):
-    # The outer exponential saves something else: without it, the second read would start a
-    # further rerun.
+    # The outer exponential saves another tensor. Without it, the second read would start another
+    # recomputation.
     return paddle.exp(Sin.apply(paddle.exp(x)))
 
 

@@ -5,7 +5,7 @@ from paddle.incubate.distributed.fleet import recompute_sequential
 
 
 def shape(rows):
-    """The shape that two layers give, or the error that they raise."""
+    """The shape of the output of two layers, or the error that they raise."""
     x = paddle.ones([rows, 3])
     x.stop_gradient = False
     try:

@@ -1,4 +1,4 @@
-"""A keyword argument is passed by position to a function that takes `*args` and `**kwargs`."""
+"""A keyword argument is passed by position to a function with `*args` and `**kwargs`."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute

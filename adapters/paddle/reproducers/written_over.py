@@ -1,4 +1,4 @@
-"""An argument that is changed in place after the call is read changed in the rerun."""
+"""If an argument is changed in place after the call, the recomputation reads the new value."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute

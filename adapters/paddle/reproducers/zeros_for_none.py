@@ -1,4 +1,4 @@
-"""A tensor whose gradient is stopped gets zeros instead of None."""
+"""A tensor that the next region detaches gets a gradient of zeros instead of None."""
 
 import paddle
 from paddle.distributed.fleet.utils import recompute
