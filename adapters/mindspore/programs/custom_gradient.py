@@ -1,4 +1,4 @@
-"""A recomputed cell with a gradient rule of its own (`bprop`)."""
+"""A recomputed cell with its own gradient rule (`bprop`)."""
 
 import mindspore as ms
 from mindspore import nn

@@ -1,4 +1,4 @@
-"""Each step leaves blocks of 512 bytes in the memory pool, and more of them with recompute."""
+"""Each step leaves blocks of 512 bytes in the memory pool, and with recompute more of them."""
 
 import gc
 import tempfile
@@ -16,7 +16,7 @@ class Block(nn.Cell):
 
 
 def growth(step):
-    """How many bytes of the pool steps leave allocated."""
+    """How many bytes of the pool stay allocated after some steps."""
     ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
     for _ in range(STEPS):
         step()

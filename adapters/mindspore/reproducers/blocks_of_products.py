@@ -9,14 +9,14 @@ from mindspore import ops
 
 
 def kept(forward, x):
-    """The bytes of MindSpore's pool that a forward keeps until backward."""
+    """The bytes of MindSpore's pool that forward keeps until backward."""
     forward_notes, _ = _noted(forward, x)
     return forward_notes[-1]
 
 
 def _noted(forward, x):
     """Bytes in use in MindSpore's pool beyond those before forward, after each change, in forward and
-    in backward. An earlier gradient fills what stays allocated."""
+    in backward. An earlier gradient allocates the memory that is never freed."""
     ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
     small = ops.ones(1)
 

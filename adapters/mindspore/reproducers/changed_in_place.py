@@ -1,4 +1,4 @@
-"""The rerun reads arguments and parameters as they are during backward, so the gradient is wrong."""
+"""The recomputation reads the current values of arguments and parameters."""
 
 import mindspore as ms
 import numpy as np

@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, a cell that returns an argument as it is loses the numbers it returns."""
+"""With `use_reentrant=True`, a cell that returns an argument unchanged does not return numbers."""
 
 import mindspore as ms
 from mindspore import nn, ops

@@ -1,4 +1,4 @@
-"""With early stop, backward raises if the last operation that saves something is a convolution."""
+"""With early stop, backward raises if the last operation that saves a tensor is a convolution."""
 
 import mindspore as ms
 from mindspore import nn, ops

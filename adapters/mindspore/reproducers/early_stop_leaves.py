@@ -1,4 +1,4 @@
-"""Each rerun that early stop ends leaves a Tensor object alive."""
+"""Each recomputation that stops early leaves a `Tensor` object alive."""
 
 import gc
 

@@ -23,7 +23,7 @@ class Net(nn.Cell):
         return ops.sum(y), y
 
 
-# Nothing public takes back a seed that was set before.
+# No public function resets a seed that was set before.
 sys.modules["mindspore.common.seed"]._GLOBAL_SEED = None
 ms.seed()
 ms.set_context(mode=ms.GRAPH_MODE)

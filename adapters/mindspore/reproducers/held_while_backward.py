@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, a rerun keeps its tensors until the nested backward has ended."""
+"""With `use_reentrant=True`, a recomputed region keeps its tensors until the inner backward ends."""
 
 import tempfile
 import time
@@ -9,14 +9,14 @@ from mindspore import nn, ops
 
 
 def highest(forward, x):
-    """The most bytes of MindSpore's pool at any time of a backward, beyond those before forward."""
+    """The peak of MindSpore's pool in backward, in bytes beyond those before forward."""
     _, backward_notes = _noted(forward, x)
     return max(backward_notes)
 
 
 def _noted(forward, x):
     """Bytes in use in MindSpore's pool beyond those before forward, after each change, in forward and
-    in backward. An earlier gradient fills what stays allocated."""
+    in backward. An earlier gradient allocates the memory that is never freed."""
     ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
     small = ops.ones(1)
 
@@ -51,7 +51,7 @@ UNIT = 256 * 64 * 4
 
 
 class Halves(nn.Cell):
-    """2 ** depth sines: the first half is recomputed, and is made alike."""
+    """2 ** depth sines. The first half is recomputed, and so is the first half of each half."""
 
     def __init__(self, depth, reentrant):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A saved tensor that is then changed in place gives a wrong gradient, without an error."""
+"""A region that changes a saved tensor in place has a wrong gradient, without an error."""
 
 import mindspore as ms
 import numpy as np

@@ -1,4 +1,4 @@
-"""Each nested recomputed call keeps a copy of the random state until backward."""
+"""Each call of a nested region keeps a copy of the random state until backward."""
 
 import gc
 
@@ -23,7 +23,7 @@ class Outer(nn.Cell):
 
 
 def tensors() -> list:
-    """All tensors that there are."""
+    """All tensors that are alive."""
     gc.collect()
     return [value for value in gc.get_objects() if issubclass(type(value), Tensor)]
 

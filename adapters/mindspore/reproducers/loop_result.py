@@ -1,4 +1,4 @@
-"""Compiling the gradient of a recomputed cell that loops on a tensor's value crashes the process."""
+"""Compiling the gradient of a recomputed cell with a `while` on a tensor's value crashes the process."""
 
 import subprocess
 import sys

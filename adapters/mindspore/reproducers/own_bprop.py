@@ -1,4 +1,4 @@
-"""In graph mode, what a cell's own `bprop` reads is not recomputed."""
+"""In graph mode, the tensors that a cell's own `bprop` reads are not recomputed."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import mindspore as ms
 from mindspore import nn, ops
 
-# The compiler writes the graph after the last pass of its front end only.
+# The compiler writes only the graph after the last pass of its front end.
 os.environ["MS_DEV_DUMP_IR_PASSES"] = "validate"
 COPY = re.compile(r"^  %\d+\(.*?\) = (?:PrimFunc_)?(\w+)\(.*duplicated: Bool\(1\)", re.MULTILINE)
 
@@ -24,7 +24,7 @@ class Recomputed(nn.Cell):
 
 
 def run_again(cell, *inputs):
-    """How often the gradient of a cell runs each operation again, by name, from the compiled graph."""
+    """How often the gradient of a cell recomputes each operation, by name, from the compiled graph."""
     with tempfile.TemporaryDirectory() as folder:
         ms.set_context(mode=ms.GRAPH_MODE, save_graphs=1, save_graphs_path=folder)
         ms.value_and_grad(cell, 0)(*inputs)

@@ -1,4 +1,4 @@
-"""The rerun of a dropout draws another mask, so the gradient does not match the output."""
+"""A recomputed dropout draws another mask, so the gradient does not match the output."""
 
 import mindspore as ms
 import numpy as np

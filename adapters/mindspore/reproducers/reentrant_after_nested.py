@@ -1,4 +1,4 @@
-"""Backward raises for a reentrant cell after a non-reentrant one that contains a reentrant one."""
+"""Backward raises if a reentrant region follows a non-reentrant one that contains a reentrant one."""
 
 import mindspore as ms
 import numpy as np

@@ -1,4 +1,4 @@
-"""A cell that computes something else in the rerun gets another gradient, without an error."""
+"""A cell that computes something else the second time has a wrong gradient, without an error."""
 
 import mindspore as ms
 import numpy as np

@@ -35,7 +35,7 @@ class Loss(nn.Cell):
 
 ms.set_context(mode=ms.GRAPH_MODE)
 with tempfile.TemporaryDirectory() as folder:
-    # The compiler leaves a file where it fails.
+    # The compiler writes a file when it fails.
     os.environ["MS_OM_PATH"] = folder
     try:
         ms.value_and_grad(Loss())(ops.ones((2, 4)))

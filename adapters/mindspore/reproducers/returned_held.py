@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, a cell that returns a tensor that it holds loses gradients, or raises."""
+"""With `use_reentrant=True`, gradients are wrong or raise if a cell returns a tensor that it holds."""
 
 import mindspore as ms
 from mindspore import Parameter, nn, ops
@@ -23,7 +23,7 @@ def product(x):
 
 
 of_w = ms.grad(product, 0, [w])(ops.ones(4))[1][0]
-assert not of_w.asnumpy().any()  # x, without recompute
+assert not of_w.asnumpy().any()  # without recompute, it is x
 
 
 class HeldBeside(Held):

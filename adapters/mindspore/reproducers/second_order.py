@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, a gradient of a gradient raises, or is zero."""
+"""With `use_reentrant=True`, a second-order gradient raises or is zero."""
 
 import mindspore as ms
 from mindspore import nn, ops

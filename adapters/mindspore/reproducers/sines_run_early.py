@@ -1,4 +1,4 @@
-"""In graph mode, what the gradient of a sine needs is recomputed before backward starts."""
+"""In graph mode, the operations before a sine are recomputed before backward starts."""
 
 import re
 import tempfile

@@ -1,4 +1,4 @@
-"""With `use_reentrant=True`, a cell is recomputed although the next one stops its gradient."""
+"""With `use_reentrant=True`, a region is recomputed although the next one stops its gradient."""
 
 import mindspore as ms
 from mindspore import nn, ops
