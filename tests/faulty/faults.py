@@ -1,15 +1,14 @@
 """Faulty implementations of recompute: one small function in one file, with one fault.
 
-A file says what its fault is (its docstring's first line) and which check of which case is meant to
-catch it (`CAUGHT_BY`). All of a framework run through the same adapter as any implementation of
-somebody's own, see `implementation.yaml` beside them; `sound.py` is the control.
+The first line of a file's docstring says what its fault is, and `CAUGHT_BY` says which check of which
+case must catch it. All faults of a framework run through the same adapter as any other implementation,
+see `implementation.yaml` in their folder; `sound.py` is the control.
 
-What every eager framework does is no fault here: a rerun that reads parameters as they are after an
-update, or a switch that has been turned, or that is given a list as the forward has left it, is a known
-deviation of each, in `procedures/updated-between`, `procedures/switched-between` and
-`effects/counted-argument`. A fault is missing where a
-framework has nothing to be wrong about: JAX knows no `None` for a gradient, and torch has one generator
-that a checkpoint restores.
+Some deviations of every eager framework are not faults here: a recomputation that reads updated
+parameters, a flag that has been switched, or a list that forward has changed. They are known deviations
+in `procedures/updated-between`, `procedures/switched-between` and `effects/counted-argument`. A
+framework has no file for a fault that it cannot have: JAX has no `None` for a gradient, and torch has
+one generator that a checkpoint restores.
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ from tests.suite_cases import BY_ID
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "implementations"
 SOUND = "sound"
-#: How a check catches: what a MUST that does not hold can end as. Parts of it may be a SHOULD.
+#: The statuses with which a check catches a fault: those of a MUST that does not hold. Parts of it may
+#: be a SHOULD.
 CATCHES = (Status.FAIL, Status.WARN, Status.CRASHED, Status.TIMEOUT)
 CASES: Mapping[str, Case] = BY_ID
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault in one framework; `check` and `case` are what is meant to catch it."""
+    """A fault in one framework; `check` of `case` must catch it."""
 
     framework: str
     name: str

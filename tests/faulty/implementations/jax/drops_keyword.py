@@ -1,4 +1,4 @@
-"""Drops the gradients of the arrays that are given by name."""
+"""Drops the gradients of keyword arguments."""
 
 import functools
 

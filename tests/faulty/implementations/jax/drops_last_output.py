@@ -1,4 +1,4 @@
-"""Drops the gradient that arrives at the last of several outputs."""
+"""Drops the gradient of the last of several outputs."""
 
 import functools
 

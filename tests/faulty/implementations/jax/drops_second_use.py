@@ -1,4 +1,4 @@
-"""Knows its arguments by identity: of an array that is given twice it counts one gradient."""
+"""Identifies arguments by `id`, so an array that is passed twice gets only one gradient."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Traces every argument, whatever it was told is static."""
+"""Traces every argument, even static ones."""
 
 import jax
 

@@ -1,4 +1,4 @@
-"""Gives the function back and recomputes nothing."""
+"""Returns the function and recomputes nothing."""
 
 CAUGHT_BY = ("executions", "basics/mlp-block")
 

@@ -1,4 +1,4 @@
-"""Keeps all that the region computes, whatever it was asked to keep."""
+"""Keeps everything that the region computes and ignores its policy."""
 
 import jax
 

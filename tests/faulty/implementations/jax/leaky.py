@@ -1,4 +1,4 @@
-"""Recomputes, and leaves one array behind each time that it is called."""
+"""Recomputes, and leaks one array per call."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Keeps what backward multiplies with where only the thread that ran forward finds it."""
+"""Keeps the residuals in thread-local storage, so backward fails in another thread."""
 
 import functools
 import threading

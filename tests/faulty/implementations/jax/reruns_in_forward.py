@@ -1,4 +1,4 @@
-"""Runs the region a second time while it is still in forward."""
+"""Runs the region a second time during forward."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Recomputes three levels of nested regions, and calls what lies deeper directly."""
+"""Recomputes three levels of nested regions and calls deeper ones directly."""
 
 import functools
 

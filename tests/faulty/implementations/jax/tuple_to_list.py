@@ -1,4 +1,4 @@
-"""Gives a list where the region returned a tuple."""
+"""Returns a list where the region returned a tuple."""
 
 import functools
 

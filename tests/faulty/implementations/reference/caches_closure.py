@@ -1,4 +1,4 @@
-"""Runs the function of the first call at a place in every later call, with what that one captured."""
+"""Reuses the function of the first call, with its captured values, in every later call."""
 
 import tape
 

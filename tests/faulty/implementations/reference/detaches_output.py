@@ -1,4 +1,4 @@
-"""Cuts the first of several outputs off from the graph."""
+"""Detaches the first of several outputs."""
 
 import functools
 

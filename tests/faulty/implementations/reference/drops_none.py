@@ -1,4 +1,4 @@
-"""Leaves out the None among its outputs."""
+"""Does not return the `None` among its outputs."""
 
 import functools
 

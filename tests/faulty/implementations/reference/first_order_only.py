@@ -1,4 +1,4 @@
-"""Gives gradients that cannot be differentiated again."""
+"""Returns gradients that cannot be differentiated again."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Gives its outputs in one flat tuple, whatever they were nested in."""
+"""Returns nested outputs in one flat tuple."""
 
 import functools
 

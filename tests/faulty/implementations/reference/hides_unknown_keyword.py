@@ -1,4 +1,4 @@
-"""Leaves out what is given by a name that the function does not have."""
+"""Drops keyword arguments that the function does not have."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""Lets gradients flow through what the region has stopped."""
+"""Passes gradients through tensors whose gradient the region has stopped."""
 
 import functools
 from unittest import mock

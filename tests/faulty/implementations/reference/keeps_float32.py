@@ -1,4 +1,4 @@
-"""Keeps arguments in float32, whatever their dtype, and reruns on these."""
+"""Keeps arguments in float32 and recomputes from them."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Leaves the graph of a region behind when the region raises."""
+"""Leaks the graph of a region that raises an exception."""
 
 import functools
 

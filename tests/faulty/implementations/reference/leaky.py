@@ -1,4 +1,4 @@
-"""Recomputes, and leaves one tensor behind each time that it is called."""
+"""Recomputes, and leaks one tensor per call."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Lets outputs that the region has detached ask for a gradient."""
+"""Lets outputs that the region has detached require a gradient."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Merges adjacent regions, although it is told not to."""
+"""Merges adjacent regions even with `merge_adjacent=False`."""
 
 import tape
 

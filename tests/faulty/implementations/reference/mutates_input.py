@@ -1,4 +1,4 @@
-"""Writes over its first argument when the forward is done."""
+"""Overwrites its first argument after forward."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Keeps what lies between adjacent regions, although it is told to merge them."""
+"""Keeps the tensors between adjacent regions even with `merge_adjacent=True`."""
 
 import tape
 

@@ -1,4 +1,4 @@
-"""Restores the generator for the rerun, and does not put it back afterwards."""
+"""Restores the random state for the recomputation, and does not reset it afterwards."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Restores the generator for the rerun, and does not put it back where that raises."""
+"""Does not reset the random state after a recomputation that raises an exception."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Restores the implicit generator for the rerun, and leaves NumPy's and Python's where they are."""
+"""Restores the global random state for the recomputation, but not that of NumPy and Python."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Keeps the function that it runs again where only the thread that ran forward finds it."""
+"""Keeps the function in thread-local storage, so backward fails in another thread."""
 
 import functools
 import threading

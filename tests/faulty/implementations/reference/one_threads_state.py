@@ -1,4 +1,4 @@
-"""Preserves random state for the thread that made the region alone: another one draws anew."""
+"""Preserves random state only in the thread that ran forward; others draw new numbers."""
 
 import functools
 import threading

@@ -1,4 +1,4 @@
-"""Records in the rerun only what is recorded at the place that asks for gradients."""
+"""Records in the recomputation only if recording is enabled where backward is called."""
 
 import functools
 

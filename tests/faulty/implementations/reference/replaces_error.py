@@ -1,4 +1,4 @@
-"""Raises an error of its own in the place of the region's."""
+"""Replaces an exception of the region by its own."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Runs the region a second time where gradients are off."""
+"""Runs the region a second time if gradients are disabled."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Runs the region twice more in backward, where once would do."""
+"""Recomputes the region twice in backward."""
 
 import functools
 

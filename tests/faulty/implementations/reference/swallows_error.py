@@ -1,4 +1,4 @@
-"""Swallows a ValueError in the rerun, and goes on with zeros."""
+"""Ignores a `ValueError` in the recomputation and continues with zeros."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Gives the first two arguments each other's gradient, where both are of one shape."""
+"""Swaps the gradients of the first two arguments if they have the same shape."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Takes whatever is true for True, and leaves out options that it does not know."""
+"""Accepts any true value as `True` and drops unknown options."""
 
 import tape
 

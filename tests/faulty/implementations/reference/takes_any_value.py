@@ -1,4 +1,4 @@
-"""Takes a text that is not empty for True."""
+"""Accepts any non-empty string as `True`."""
 
 import tape
 

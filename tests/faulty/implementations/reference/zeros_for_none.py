@@ -1,4 +1,4 @@
-"""Gives a gradient of zeros to an argument that the region does not read."""
+"""Returns gradients of zeros for arguments that the region does not read."""
 
 import functools
 

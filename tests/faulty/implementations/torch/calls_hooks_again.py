@@ -1,4 +1,4 @@
-"""Calls the hooks on what it captures once more when the region's gradients are taken."""
+"""Calls the hooks of captured tensors once more during the region's backward pass."""
 
 import torch.utils.checkpoint
 from torch.utils._pytree import tree_leaves

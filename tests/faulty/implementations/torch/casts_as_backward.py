@@ -1,4 +1,4 @@
-"""Reruns under the autocast that backward is called under."""
+"""Recomputes under the autocast state of the backward call."""
 
 import torch
 import torch.utils.checkpoint

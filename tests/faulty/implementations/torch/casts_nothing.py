@@ -1,4 +1,4 @@
-"""Reruns as if autocast were not there, even where the region's function enters it itself."""
+"""Recomputes without autocast, even if the region itself enters it."""
 
 from contextlib import nullcontext
 from unittest import mock

@@ -1,4 +1,4 @@
-"""Detaches the outputs whose dtype is no floating one, complex ones among them."""
+"""Detaches all outputs without a floating-point dtype, complex ones included."""
 
 import torch
 import torch.utils.checkpoint

@@ -1,4 +1,4 @@
-"""Leaves gradients disabled for its regions when one of them has raised an error."""
+"""Leaves gradients disabled for its regions after one of them has raised an error."""
 
 import torch
 import torch.utils.checkpoint

@@ -1,4 +1,4 @@
-"""Drops the gradients of the tensors that are given by name."""
+"""Drops the gradients of keyword arguments."""
 
 import torch.utils.checkpoint
 

@@ -1,4 +1,4 @@
-"""Drops the gradient of what lies in a container among the outputs."""
+"""Drops the gradients of outputs inside a container."""
 
 import torch.utils.checkpoint
 from torch.utils._pytree import tree_leaves

@@ -1,4 +1,4 @@
-"""Knows its arguments by identity: of a tensor that is given twice it counts one gradient."""
+"""Identifies arguments by `id`, so a tensor that is passed twice gets only one gradient."""
 
 import torch.utils.checkpoint
 

@@ -1,4 +1,4 @@
-"""Gives its outputs in one flat tuple, whatever they were nested in."""
+"""Returns nested outputs in one flat tuple."""
 
 import torch.utils.checkpoint
 from torch.utils._pytree import tree_leaves

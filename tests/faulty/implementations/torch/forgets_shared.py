@@ -1,4 +1,4 @@
-"""Gives a parameter the gradient of the first region that captures it, and of no other."""
+"""Counts a shared parameter's gradient only in the first region that captures it."""
 
 from types import CellType, FunctionType
 

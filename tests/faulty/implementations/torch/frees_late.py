@@ -1,4 +1,4 @@
-"""Recomputes, and keeps what a call has given until the next call."""
+"""Recomputes, and keeps the outputs of a call until the next call."""
 
 import torch.utils.checkpoint
 from torch.utils._pytree import tree_leaves

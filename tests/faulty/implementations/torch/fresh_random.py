@@ -1,4 +1,4 @@
-"""Recomputes with fresh random numbers, whatever it was asked for."""
+"""Recomputes with new random numbers, even with `preserve_rng`."""
 
 import torch.utils.checkpoint
 

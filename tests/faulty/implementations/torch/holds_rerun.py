@@ -1,4 +1,4 @@
-"""Holds what a rerun has made until the next region's rerun."""
+"""Keeps recomputed tensors until the next region is recomputed."""
 
 import torch.utils.checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode

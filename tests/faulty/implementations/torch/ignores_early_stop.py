@@ -1,4 +1,4 @@
-"""Runs the whole region again, although it is said to stop early."""
+"""Recomputes the whole region although its discipline is early stop."""
 
 import torch.utils.checkpoint
 

@@ -1,4 +1,4 @@
-"""Recomputes all of a region, whatever its policy keeps."""
+"""Recomputes the whole region and ignores its policy."""
 
 import torch.utils.checkpoint
 

@@ -1,4 +1,4 @@
-"""Lets gradients flow through what the region has detached."""
+"""Passes gradients through tensors that the region has detached."""
 
 import sys
 

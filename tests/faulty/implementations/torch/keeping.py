@@ -1,4 +1,4 @@
-"""Recomputes, and keeps the activations although it does."""
+"""Recomputes, but also keeps the activations."""
 
 import torch
 import torch.utils.checkpoint

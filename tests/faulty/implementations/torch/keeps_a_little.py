@@ -1,4 +1,4 @@
-"""Keeps eight bytes of its own for each region, from forward to backward."""
+"""Keeps eight extra bytes per region from forward to backward."""
 
 import torch
 import torch.utils.checkpoint

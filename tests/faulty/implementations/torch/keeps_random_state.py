@@ -1,4 +1,4 @@
-"""Keeps the generator's state for every region, those too that need not preserve it."""
+"""Keeps the random state of every region, even without `preserve_rng_state`."""
 
 import torch
 import torch.utils.checkpoint

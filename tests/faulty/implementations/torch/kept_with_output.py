@@ -1,4 +1,4 @@
-"""Keeps what the rerun has made for as long as the graph of an output is there."""
+"""Keeps recomputed tensors as long as the graph of an output."""
 
 import torch
 import torch.utils.checkpoint

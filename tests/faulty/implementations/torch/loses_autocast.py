@@ -1,4 +1,4 @@
-"""Reruns without the autocast that the forward ran under."""
+"""Recomputes without the autocast of forward."""
 
 import torch
 import torch.utils.checkpoint

@@ -1,4 +1,4 @@
-"""Records nothing where no argument asks for a gradient, whatever the region captures."""
+"""Records nothing if no argument requires a gradient, even if captured tensors do."""
 
 import torch
 import torch.utils.checkpoint

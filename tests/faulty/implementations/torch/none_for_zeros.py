@@ -1,4 +1,4 @@
-"""Gives no gradient to an argument whose gradient is zero."""
+"""Returns `None` for gradients that are zero."""
 
 import torch
 import torch.utils.checkpoint

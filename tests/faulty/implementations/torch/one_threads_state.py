@@ -1,4 +1,4 @@
-"""Keeps the random state where only the thread that ran forward finds it, and draws anew without."""
+"""Preserves random state only in the thread that ran forward; others draw new numbers."""
 
 import threading
 

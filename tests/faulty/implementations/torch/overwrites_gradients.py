@@ -1,4 +1,4 @@
-"""Puts the gradients of captured parameters in the place of those that were there."""
+"""Overwrites the gradients of captured parameters instead of adding to them."""
 
 import torch.utils.checkpoint
 

@@ -1,4 +1,4 @@
-"""Takes a region that has run with gradients off for one that never needs any."""
+"""Disables gradients for a region that has once run without them."""
 
 import torch
 import torch.utils.checkpoint

@@ -1,4 +1,4 @@
-"""Reruns in float32 what autocast ran in another dtype, and compares nothing."""
+"""Recomputes in float32 what autocast ran in another dtype, without a check."""
 
 import torch
 import torch.utils.checkpoint

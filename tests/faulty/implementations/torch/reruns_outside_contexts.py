@@ -1,4 +1,4 @@
-"""Runs the rerun outside of the context that it was given for it."""
+"""Recomputes outside of the context for the recomputation."""
 
 from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""Gives its outputs in float32, whatever their dtype."""
+"""Returns all outputs in float32."""
 
 import torch.utils.checkpoint
 from torch.utils._pytree import tree_map

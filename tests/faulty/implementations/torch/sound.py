@@ -1,4 +1,4 @@
-"""No fault: what the others are compared with."""
+"""No fault: the control for the others."""
 
 import torch.utils.checkpoint
 

@@ -1,4 +1,4 @@
-"""Swallows a ValueError in the rerun, and takes zeros for what is missing."""
+"""Ignores a `ValueError` in the recomputation and uses zeros for missing tensors."""
 
 import torch
 import torch.utils.checkpoint

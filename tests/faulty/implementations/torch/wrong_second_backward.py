@@ -1,4 +1,4 @@
-"""Gives the right gradient once, and that of half the loss in a second backward."""
+"""Halves the gradient in a second backward pass."""
 
 import torch.utils.checkpoint
 from torch.utils._pytree import tree_leaves
