@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,9 @@ import yaml
 
 from conformance.cli.app import app
 from conformance.drivers.adapter import read_adapter
-from conformance.emit import code, emitter, programs
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.language.load import load_text
-from conformance.model import case as case_model
 from conformance.run.options import OPTIONS
 from conformance.run.runner import lacking
 from tests import suite_cases
@@ -178,29 +175,6 @@ def test_the_broken_example_case_is_refused_as_the_page_says() -> None:
     assert f"error: {caught.value}\n" in page.read_text("utf-8")
 
 
-def test_the_example_adapter_writes_programs(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "adapters.md"
-    for path, text in files(page).items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text, "utf-8")
-    adapter = read_adapter(tmp_path / "autograd_adapter")
-    (variant,) = adapter.variants
-    named = ("structure/two-outputs", "basics/arithmetic", "captures/captured-parameter")
-    cases = [case for case in suite_cases.CASES if case.id in named]
-    assert len(cases) == len(named)
-    written = texts(adapter, [(case, variant) for case in cases])
-    for text in written.values():
-        assert not isinstance(text, EmitFailure)
-    shown = next(b for b in blocks(page, "console") if "conformance emit" in b)
-    program = written["structure/two-outputs", variant.id]
-    assert not isinstance(program, EmitFailure)
-    for line in shown.splitlines():
-        if line.startswith("    "):
-            assert f"{line}\n" in program.text
-    number = len(adapter.load("emitter").WORDS.operations)
-    assert f"emits {number} of the\n[operations]" in page.read_text("utf-8")
-
-
 def _follow_the_tutorial(folder: Path) -> Path:
     """The adapter that docs/tutorial.md ends with: its files, and what it changes in them."""
     made = folder / "my_adapter"
@@ -250,30 +224,3 @@ def test_the_tutorial_s_adapter_is_as_long_as_it_says_and_leaves_no_case_broken(
     ]
     for key, text in texts(adapter, pairs).items():
         assert not isinstance(text, EmitFailure) or text.asked, f"{key}: {text.message}"
-
-
-def test_the_examples_of_an_emitter_write_what_the_page_shows() -> None:
-    page = ROOT / "docs" / "adapters.md"
-    after = page.read_text("utf-8").partition("### One example each")[2]
-    modules = (code, emitter, case_model)
-    names: dict[str, Any] = {k: v for module in modules for k, v in vars(module).items()}
-    shown = ""
-    for text in re.findall(r"^```python\n(.*?)^```$", after, re.DOTALL | re.MULTILINE):
-        if text.startswith("def run("):
-            shown = text
-            break
-        exec(compile(f"from __future__ import annotations\n{text}", str(page), "exec"), names)
-    torch = read_adapter(ROOT / "adapters" / "torch")
-    own = torch.load("emitter")
-    parts = replace(own.EAGER, words=replace(own.WORDS, **names["WORDS"]), run=names["Taped"])
-    for identity, lines in (
-        ("randomness/drawn-between", shown),
-        ("procedures/train", "w -= 0.1 * w.grad"),
-        ("procedures/second-backward", '"again": {"x": values["x"].grad, "w": values["w"].grad}'),
-    ):
-        (case,) = (case for case in suite_cases.CASES if case.id == identity)
-        draft = emitter.Emitter(case, torch.variant("non-reentrant"), parts).write()
-        assert lines in programs.finish({"example": draft})["example"].text
-    call = emitter.Call("sum", {"x": "h"}, {"axis": 0, "keepdims": False}, case.statements()[0][1])
-    assert names["summed"](call) == "np.sum(h, axis=0)"
-    assert "def gelu(x):" in names["HELPERS"]["gelu"]

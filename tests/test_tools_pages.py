@@ -73,7 +73,7 @@ def test_the_page_of_each_framework_has_the_modes_of_its_advice(adapter: Adapter
 # -- behaviours ------------------------------------------------------------------------------------
 
 
-def test_the_page_has_a_row_for_each_question_of_each_framework() -> None:
+def test_the_page_has_a_row_for_each_question() -> None:
     wrong = verdict("gradient", Status.FAIL, "w is None")
     wrong = known(wrong, "it <forgets>", "https://example.org/1")
     page = render(
@@ -84,11 +84,11 @@ def test_the_page_has_a_row_for_each_question_of_each_framework() -> None:
             )
         ]
     )
-    assert "## mini 1.2" in page
-    assert "| Frozen first input | ✗ silently wrong: `right`<br>✓ right: `other` |" in page
-    assert "| Other generators | · not run: all |" in page
+    assert "\nmini 1.2\n" in page
+    (row,) = (line for line in page.splitlines() if line.startswith("| **Frozen first input**"))
+    assert row.endswith("| **mini** ✗ silently wrong: `right`; ✓ right: `other` |")
+    assert "| **mini** · not run: all |" in page
     assert "`captures/frozen-input`" in page
-    assert "- **Frozen first input**:" in page
 
 
 def test_a_page_keeps_what_stands_around_its_table() -> None:
@@ -102,13 +102,6 @@ def test_a_page_keeps_what_stands_around_its_table() -> None:
     assert "old" not in once
     with pytest.raises(ResultsError, match="the page has no"):
         put_into("# A\n", table)
-
-
-def test_many_variants_go_into_several_tables() -> None:
-    shown = [result(RAN, variant=f"mini/v{n}", run=Run()) for n in range(12)]
-    page = render([ran(*shown)])
-    assert "| | v0 | v1 | v2 | v3 | v4 | v5 | v6 | v7 |" in page
-    assert "| | v8 | v9 | v10 | v11 |" in page
 
 
 # -- how a tool runs -------------------------------------------------------------------------------
@@ -130,7 +123,7 @@ def test_each_tool_writes_its_pages_of_the_results_in_a_folder(
     made = ["docs/behaviours.md", "README.md", "docs/frameworks/torch.md", "docs/documents.md"]
     assert capsys.readouterr().out.split() == made
     texts = {name: (tmp_path / "made" / name).read_text("utf-8") for name in made}
-    assert "## torch 1.2.3\n" in texts["docs/behaviours.md"]
+    assert "\ntorch 1.2.3\n" in texts["docs/behaviours.md"]
     assert "| | torch<br>v |" in texts["README.md"]
     assert texts["docs/frameworks/torch.md"].startswith("# PyTorch 1.2.3\n")
     assert "- torch: python 3.11.7" in texts["docs/documents.md"]

@@ -14,8 +14,6 @@ from conformance.report.overview import Framework, Mode, frameworks
 from conformance.report.questions import QUESTIONS, Answer, Question
 from tools.shared import ROOT, background, main
 
-#: Variants in one table; more columns do not fit.
-_COLUMNS = 8
 BEGIN, END = "<!-- behaviours -->", "<!-- end -->"
 
 
@@ -65,30 +63,30 @@ def _lines(frameworks: Sequence[Framework]) -> Iterator[str]:
         yield "## The first mode of each framework"
         yield ""
         yield from _firsts(frameworks)
-    for framework in frameworks:
-        yield f"## {framework.name} {framework.version}".rstrip()
-        yield ""
-        yield "| question | answers |"
-        yield "|---|---|"
-        for number, question in enumerate(QUESTIONS):
-            yield f"| {question.title} | {'<br>'.join(_by_answer(framework.modes, number))} |"
-        yield ""
-    yield "## The questions and their cases"
+    yield "## All modes"
     yield ""
-    for question in QUESTIONS:
+    yield ", ".join(f"{f.name} {f.version}".rstrip() for f in frameworks)
+    yield ""
+    yield "| question | answers |"
+    yield "|---|---|"
+    for number, question in enumerate(QUESTIONS):
         cases = ", ".join(f"`{case}`" for case in question.cases)
-        yield f"- **{question.title}**: {question.asks} {cases}"
+        lines = (f"**{f.name}** {_by_answer(f.modes, number)}" for f in frameworks)
+        yield f"| **{question.title}** {question.asks} {cases} | {'<br>'.join(lines)} |"
 
 
-def _by_answer(modes: Sequence[Mode], number: int) -> Iterator[str]:
-    """The answers to a question, each with the modes that give it."""
+def _by_answer(modes: Sequence[Mode], number: int) -> str:
+    """The answers of a framework to a question, each with the modes that give it."""
     found: dict[str, list[str]] = {}
     for mode in modes:
         found.setdefault(mode.answers[number].text, []).append(f"`{mode.name}`")
     if len(found) > 1:
         found.pop(Answer(Outcome.NOT_RUN, Outcome.NOT_RUN.value).text, None)
-    for answer, names in found.items():
-        yield f"{answer}: {'all' if len(names) == len(modes) > 1 else ', '.join(names)}"
+    parts = (
+        f"{answer}: {'all' if len(names) == len(modes) > 1 else ', '.join(names)}"
+        for answer, names in found.items()
+    )
+    return "; ".join(parts)
 
 
 def _firsts(
@@ -106,16 +104,14 @@ def _firsts(
 def _table(
     columns: Sequence[tuple[str, Mode]], questions: Sequence[Question] = QUESTIONS
 ) -> Iterator[str]:
-    """Tables of answers, a row for each question, with at most `_COLUMNS` variants in each."""
-    for start in range(0, len(columns), _COLUMNS):
-        part = columns[start : start + _COLUMNS]
-        yield f"| | {' | '.join(heading for heading, _ in part)} |"
-        yield f"|---|{'---|' * len(part)}"
-        for question in questions:
-            number = QUESTIONS.index(question)
-            cells = " | ".join(mode.answers[number].text for _, mode in part)
-            yield f"| {question.title} | {cells} |"
-        yield ""
+    """A table of answers, a row for each question."""
+    yield f"| | {' | '.join(heading for heading, _ in columns)} |"
+    yield f"|---|{'---|' * len(columns)}"
+    for question in questions:
+        number = QUESTIONS.index(question)
+        cells = " | ".join(mode.answers[number].text for _, mode in columns)
+        yield f"| {question.title} | {cells} |"
+    yield ""
 
 
 if __name__ == "__main__":

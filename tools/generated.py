@@ -28,7 +28,6 @@ from conformance.drivers.adapter import (
     all_adapters,
 )
 from conformance.emit.emitter import PARTS as ASKED
-from conformance.emit.emitter import Body, Forward, Layers, Recompute, Run, Tensors, Values
 from conformance.exits import MEANINGS
 from conformance.judge.checks import CHECKS
 from conformance.judge.known import CauseModel
@@ -55,21 +54,6 @@ from tools.shared import ROOT
 
 DOCS = ROOT / "docs"
 _PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-#: The parts of an emitter that an adapter may write in its own way.
-EMITTER_PARTS: Mapping[str, type] = {
-    "tensors": Tensors,
-    "recompute": Recompute,
-    "run": Run,
-    "body": Body,
-    "layers": Layers,
-    "forward": Forward,
-    "values": Values,
-}
-#: What is said of required methods that a class of the suite may have already.
-REQUIRED = {
-    "write_gradients": "required, and there in [classes for procedures](#procedures)",
-    "checkpoint": "required, but of a `Calling`",
-}
 #: The cases whose reruns are shown under every discipline.
 WORKED = ("structure/unused-output", "regions/nested")
 
@@ -122,10 +106,6 @@ def _needs(operation: Operation) -> str:
     return "; ".join(found) or "has none"
 
 
-def capabilities() -> str:
-    return table(("capability", "meaning"), ((f"`{k}`", v) for k, v in CAPABILITIES.items()))
-
-
 def features() -> str:
     by_feature: dict[str, str] = {}
     cases = (case for case in load_folder(ROOT / "cases") if case.family != FOUND)
@@ -136,8 +116,11 @@ def features() -> str:
     for family in FAMILIES:
         members = (word for word in sorted(by_feature) if word.startswith(f"{family}:"))
         rows += [(word, by_feature[word]) for word in islice(members, 1)]
-    shown = ((f"`{w}`", meaning(w), f"`{case}`" if case else "") for w, case in rows)
-    return table(("feature", "meaning", "a case"), shown)
+    shown = (
+        (f"`{w}`", "yes" if w in CAPABILITIES else "", meaning(w), f"`{case}`" if case else "")
+        for w, case in rows
+    )
+    return table(("feature", "capability", "meaning", "a case"), shown)
 
 
 def tolerances() -> str:
@@ -242,23 +225,6 @@ def known_keys() -> str:
     return _keys(CauseModel)
 
 
-def emitter_methods() -> str:
-    adapters = sorted(all_adapters(ROOT / "adapters"), key=lambda adapter: adapter.name)
-    packages = {adapter.load("emitter").__package__: adapter.name for adapter in adapters}
-    rows = []
-    for part, base in EMITTER_PARTS.items():
-        writers: dict[str, dict[str, None]] = {}
-        below = [
-            (one, packages.get(one.__module__.rpartition(".")[0])) for one in _subclasses(base)
-        ]
-        for one, adapter in sorted(below, key=lambda pair: str(pair[1])):
-            if adapter is not None:
-                for name in vars(one):
-                    writers.setdefault(name, {})[adapter] = None
-        rows += [(part, *row) for row in _methods(base, writers)]
-    return table(("part", "method", "written by", "what it does"), rows)
-
-
 def observer_methods() -> str:
     # Loading an observer would import its framework.
     writers: dict[str, dict[str, None]] = {}
@@ -271,18 +237,8 @@ def observer_methods() -> str:
     return table(("method", "written by", "what it does"), _methods(Observer, writers))
 
 
-def _subclasses(one: type) -> Iterator[type]:
-    found: list[type] = one.__subclasses__()
-    for below in found:
-        yield below
-        yield from _subclasses(below)
-
-
 def _methods(base: type, writers: Mapping[str, Mapping[str, None]]) -> list[tuple[str, str, str]]:
-    """The methods of a base class that adapters write, and which of the shipped ones do.
-
-    What a further class writes, for some variants, counts as the adapter's.
-    """
+    """The methods of a base class that adapters write, and which of the shipped ones do."""
     # Its own first, then those of the classes that it is put together from.
     parts = [part for part in base.__mro__ if part.__module__ != contract.__name__]
     methods = {
@@ -292,87 +248,12 @@ def _methods(base: type, writers: Mapping[str, Mapping[str, None]]) -> list[tupl
     }
     methods = {name: method for name, method in methods.items() if inspect.isfunction(method)}
     must: frozenset[str] = getattr(base, "__abstractmethods__", frozenset())
-    by_classes = {
-        name
-        for name, method in methods.items()
-        if "raise NotImplementedError" in inspect.getsource(method)
-    }
     rows = []
-    for name, method in sorted(methods.items(), key=lambda pair: pair[0] not in must | by_classes):
+    for name, method in sorted(methods.items(), key=lambda pair: pair[0] not in must):
         names = ", ".join(n for n in inspect.signature(method).parameters if n != "self")
         by = "required" if name in must else ", ".join(writers[name])
-        if name in by_classes:
-            by = REQUIRED.get(name, "required")
         rows.append((f"`{name}({names})`", by, _paragraphs(method.__doc__ or "")))
     return rows
-
-
-def methods() -> str:
-    """What each adapter's observer says of itself, word for word."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
-    for path in sorted((ROOT / "adapters").glob("*/*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        for each in (*_observers_below(tree), tree):
-            for check, words in _said(each):
-                found.setdefault((path.parent.name, check), {}).setdefault(words)
-    rows = ((adapter, check, "; or: ".join(words)) for (adapter, check), words in found.items())
-    return table(("adapter", "check", "seen by"), rows)
-
-
-def _observers_below(tree: ast.AST) -> Iterator[ast.AST]:
-    """The observers of other adapters that a module builds on: `from ..torch import eager`."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.ImportFrom) or node.level != 2:
-            continue
-        for name in node.names:
-            if name.name in ("eager", "observe"):
-                file = ROOT / "adapters" / str(node.module) / f"{name.name}.py"
-                yield ast.parse(file.read_text("utf-8"))
-
-
-def _said(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Checks and texts in the dicts, and items, that are assigned to `methods`."""
-    for node in ast.walk(tree):
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        for target in targets:
-            if isinstance(target, ast.Subscript):
-                pairs, target = [(target.slice, getattr(node, "value", None))], target.value
-            elif isinstance(value := getattr(node, "value", None), ast.Dict):
-                pairs = list(zip(value.keys, value.values, strict=True))  # type: ignore[arg-type]
-            else:
-                continue
-            if getattr(target, "attr", getattr(target, "id", "")) != "methods":
-                continue
-            for key, words in pairs:
-                assert isinstance(key, ast.Constant)
-                for text in _texts(words):
-                    more = isinstance(node, ast.AugAssign)
-                    yield key.value, f"…{text}" if more else text  # type: ignore[misc]
-
-
-def _texts(node: ast.AST | None) -> Iterator[str]:
-    if isinstance(node, ast.IfExp):
-        yield from _texts(node.body)
-        yield from _texts(node.orelse)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield node.value
-
-
-def variants() -> str:
-    rows = []
-    for adapter in all_adapters(ROOT / "adapters"):
-        for variant in adapter.variants:
-            model = variant.model
-            exact = "values and gradients" if model.exact_gradients else "values"
-            rows.append(
-                (
-                    f"`{variant.id}`",
-                    f"`{model.title}`" if "(" in model.title else model.title,
-                    model.discipline,
-                    exact if model.exact else "nothing",
-                )
-            )
-    return table(("variant", "what it runs", "discipline", "equals plain bit for bit"), rows)
 
 
 # -- checks ----------------------------------------------------------------------------------------
@@ -464,7 +345,6 @@ PARTS: Mapping[str, Callable[[], str]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         operations,
-        capabilities,
         tolerances,
         case_keys,
         array_keys,
@@ -480,10 +360,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
         keywords,
         known_keys,
         features,
-        emitter_methods,
         observer_methods,
-        methods,
-        variants,
         checks,
         check_pages,
         laws,
@@ -510,7 +387,7 @@ def pages() -> tuple[Path, ...]:
         ROOT / "CONTRIBUTING.md",
         ROOT / "README.md",
     )
-    return (*sorted(listed), ROOT / "reports" / "README.md")
+    return (*sorted(listed), ROOT / "cases" / "README.md", ROOT / "reports" / "README.md")
 
 
 def changed() -> Mapping[str, str]:

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Pages outside of docs/, and what they are called in the site.
 PAGES = {
     "README.md": "index.md",
+    "cases/README.md": "case-schema.md",
     **{f"{n}.md": f"{n}.md" for n in ("CONTRIBUTING", "CHANGELOG", "SECURITY")},
 }
 REPORT = ("index.html", "report.md", "details", "programs")
