@@ -329,7 +329,7 @@ def test_a_run_that_was_cut_off_is_gone_on_with(tmp_path):
         store = Store(path)
         begun = store.begin(replace(HEADER, started="later"), planned)
         assert begun.stored == {full().pair}
-        assert begun.message == "going on after 1 of 2 pairs (--fresh starts anew)"
+        assert begun.message == "going on after 1 of 2 pairs (--fresh starts from the beginning)"
         assert same(store.result(full().pair), as_kept(full()))
         assert store.result(other().pair) is None
         store.put(other())

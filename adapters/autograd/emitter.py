@@ -1,7 +1,7 @@
 """How autograd writes a case: NumPy functions, `autograd.checkpoint` around a region's function, and
 `make_vjp` of the loss.
 
-`checkpoint` differentiates with respect to the positional arguments of a function. `arguments` hands
+`checkpoint` differentiates with respect to the positional arguments of a function. `arguments` passes
 over the parameters that a region reads, which is how functions are written for autograd; `closure`
 leaves them to be read from outside.
 """
@@ -36,7 +36,7 @@ WORDS = replace(
     helpers=operations.HELPERS,
     operations=operations.OPERATIONS,
     shares=True,
-    lists="uncaptured",  # what a region captures is handed over to it
+    lists="uncaptured",  # what a region captures is passed to it
     seeding="np.random.seed({seed})",
     drawing="np.random.uniform()",
     reduction="np.{kind}({x})",
@@ -58,7 +58,7 @@ class Checkpoint(Recompute):
 
 
 class Functions(Forward):
-    """Functions of regions. Containers are handed over as autograd's own: it does not follow what is
+    """Functions of regions. Containers are passed as autograd's own: it does not follow what is
     inside Python's."""
 
     def handed(self, tree: Tree) -> str:

@@ -1,4 +1,4 @@
-"""How a model of somebody's own is trained in JAX, and what is seen of it."""
+"""How a model that a user wrote is trained in JAX, and what is seen of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How JAX writes a case: pure functions, explicit keys, `jax.checkpoint` around a region's function.
 
-Running statistics go into a function and come out of it; random operations take a key that is made
+Running statistics go into a function and are returned by it; random operations take a key that is made
 from the seed and folded for each of them.
 """
 
@@ -51,7 +51,7 @@ WORDS = replace(
     wrong_option='policy="wrong"',
     shares=True,
     shares_nested=True,
-    loops="calls",  # operations are told apart by the lines that led to them
+    loops="calls",  # operations are distinguished by the lines that led to them
     lists="all",
     imports=(
         "import random",
@@ -163,7 +163,7 @@ class Statements(Body):
         return [name for name in self.plan.state if name in changed]
 
     def draws(self, nodes: Iterable[Node]) -> bool:
-        """Whether these nodes draw with a key that is handed over."""
+        """Whether these nodes draw with a key that is passed to them."""
         return any(_is_keyed(s) and s.options.get("seed") is None for s in self.inside(nodes))
 
     def inside(self, nodes: Iterable[Node]) -> list[Statement]:
@@ -331,7 +331,7 @@ class Bodies(Functions):
 
 
 class Inline(Checkpoint):
-    """`jax.checkpoint` of a body, which is handed over to the loop where it is made."""
+    """`jax.checkpoint` of a body, which is passed to the loop where it is made."""
 
     def made_once(self, region: Region) -> bool:
         return False

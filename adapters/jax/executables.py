@@ -1,6 +1,6 @@
 """The executables of a program's jitted functions: each compiled once, then run and inspected.
 
-A program creates its jitted functions anew whenever it runs. Here each is compiled with `lower` and
+A program creates its jitted functions whenever it runs. Here each is compiled with `lower` and
 `compile` when it is first called, and later runs use that executable: executions and memory are read
 from the very executable that computed the values.
 """

@@ -2,8 +2,8 @@
 
 Equations are value-numbered: two have the same number when they apply the same primitive with the same
 parameters to operands of the same numbers. The bodies of `jit`, `checkpoint` and custom derivatives are
-walked too. A value that backward computes again thus has the number it had in forward, and is told
-apart from the work for gradients of the same program line.
+walked too. A value that backward computes again thus has the number it had in forward, and is
+distinguished from the work for gradients of the same program line.
 """
 
 from __future__ import annotations
@@ -330,7 +330,7 @@ class Walk:
         """The results of a primitive on a reference, which moves values and computes none."""
         if name == "new_ref":
             reference = self._unknown()
-            # What the program starts from is no constant where the reference is handed over.
+            # What the program starts from is no constant where the reference is an argument.
             constant = self._made[operands[0].number].by is None
             self._holds[reference.number] = self._unknown() if constant else operands[0]
             return [reference]
@@ -372,7 +372,7 @@ class Walk:
         return "given" if signature and operand.form in signature.results else operand.form
 
     def _together(self, one: Place | None, other: Place) -> bool:
-        """Whether two places are one execution of a statement. Once signatures are known they may lie in
+        """Whether two places are one execution of a statement. Once signatures are known they may be in
         different function evaluations, as JAX may move a part out of a function or a loop."""
         if one is None or not self.known:
             return one == other

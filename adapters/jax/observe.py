@@ -119,7 +119,7 @@ class Observer(Base):
             reason = "one executable holds forward and backward, with no boundary between them"
             reasons["retained memory"] = reason
         elif program.procedure in ("second_order", "third_order"):
-            reason = "what all orders keep lies in one pass, with no boundary between"
+            reason = "what all orders keep is in one pass, with no boundary between"
             reasons["retained memory"] = reason
         elif program.procedure == "functional":
             reasons["retained memory"] = "a transform gives gradients at once, with no boundary"
@@ -277,7 +277,7 @@ def _same_trace() -> AbstractContextManager[object]:
 
 
 def _forward(loaded: LoadedProgram) -> Any:
-    """The forward pass alone; the argument that is no input is the key."""
+    """The forward pass alone; the argument other than the inputs is the key."""
     given = loaded.module.inputs()
     others = [name for name in inspect.signature(loaded.forward).parameters if name not in given]
     return loaded.forward(**given, **{name: jax.random.key(0) for name in others})

@@ -1,4 +1,4 @@
-"""How a Keras model of somebody's own is trained on each backend, and what is seen of it."""
+"""How a Keras model that a user wrote is trained on each backend, and what is seen of it."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Backend(ABC):
     imports: Sequence[str] = ()
     #: The head of a `with` in which gradients are off; empty where nothing has to be written.
     without_gradients = ""
-    #: What follows an input and a variable that ask for a gradient.
+    #: What follows an input and a variable that require a gradient.
     asked = "", ".value"
 
     def __init__(self, run: Run) -> None:
@@ -56,7 +56,7 @@ class Backend(ABC):
         return _dict((name, f'wanted["{name}"]') for name in self.case.wrt)
 
     def asking(self) -> list[str]:
-        """The names of all tensors that ask for a gradient; where the sum of gradients is differentiated
+        """The names of all tensors that require a gradient; where the sum of gradients is differentiated
         again, of those that it is of."""
         every = [array.name for array in self.case.arrays if array.gradient]
         return [n for n in every if n in self.case.wrt or self.case.procedure.order == 1]

@@ -65,7 +65,7 @@ class Observer(Base):
     def unobserved(self, program: Program) -> Mapping[str, str]:
         reasons: dict[str, str] = {}
         if program.procedure in ("second_order", "third_order"):
-            reason = "what all orders keep lies in one pass, with no boundary between"
+            reason = "what all orders keep is in one pass, with no boundary between"
             reasons["retained memory"] = reason
         elif program.procedure == "functional":
             reasons["retained memory"] = "a transform gives gradients at once, with no boundary"

@@ -257,14 +257,14 @@ class Cells(Forward):
 
     def _write_class(self, region: Region) -> None:
         """Write a region's class, after those of the regions in it, where that is not done yet. A block
-        that is no cell is a function."""
+        other than a cell is a function."""
         code, name = self.code, self._class(region)
         if name in self._defined:
             return
         self._defined.add(name)
         if region.block == "invalid":
             if self._inside(region):
-                raise NotOfferedError(self.variant.id, "regions in a block that is no cell")
+                raise NotOfferedError(self.variant.id, "regions in a block that is not a cell")
             self.write_function(region)
             return
         for node in region.body:

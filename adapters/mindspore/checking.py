@@ -1,4 +1,4 @@
-"""How a MindSpore model of somebody's own is trained in PyNative mode, and what is seen of it."""
+"""How a MindSpore model that a user wrote is trained in PyNative mode, and what is seen of it."""
 
 from __future__ import annotations
 

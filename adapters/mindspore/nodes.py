@@ -154,7 +154,7 @@ class _Reader:
         number, part = whole
         if isinstance(number, str) or index is None:
             return whole
-        # Of a call's results, value and gradient are told apart, but not the parts of either.
+        # Of a call's results, value and gradient are distinguished, but not the parts of either.
         inside = self.nodes[number].operation == CALL and part != WHOLE
         return whole if inside else (number, int(index[1]))
 

@@ -237,7 +237,7 @@ class Observer(Base):
                 "forward and backward are one graph, no moment lies between"
             )
             if STOPPED in program.notes:
-                reasons["structure"] = "the gradient function hands out no dict and no None"
+                reasons["structure"] = "the gradient function returns no dict and no None"
         return reasons
 
     def observe(self, program: Program) -> Observation:

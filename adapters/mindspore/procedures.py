@@ -60,7 +60,7 @@ class Plan:
         self.held = [name for name in case.names() if name in held]
         self.inputs = [value.name for value in case.inputs if value.name not in held]
         #: The inputs that are arguments of the function that is differentiated. In PyNative mode every
-        #: argument asks for a gradient; in graph mode what is no argument is a constant of the graph.
+        #: argument requires a gradient; in graph mode what is no argument is a constant of the graph.
         asking = [array.name for array in arrays if array.gradient]
         self.passed = self.inputs if self.graph else [n for n in self.inputs if n in asking]
         # In PyNative mode gradients are taken of all that asks for one, and not only of what the case

@@ -7,7 +7,7 @@ from conformance.errors import AdapterError
 
 from .procedures import Procedures
 
-#: What a step gives is at hand when it has ended.
+#: The results of a step are available when it has ended.
 KEPT = """
     class Kept(ms.Callback):
         def __init__(self):

@@ -87,7 +87,7 @@ class Observer(Lazy):
     def unobserved(self, program: Program) -> Mapping[str, str]:
         if MAPPED not in program.notes:
             return {}
-        reason = "mx.vmap builds the graph anew, and nothing in it is what a line has made"
+        reason = "mx.vmap builds another graph, which contains no value of the program's lines"
         return {"executions": reason}
 
     # -- memory --------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ class PaddleTensors(Tensors):
         return made
 
     def filled(self, array: Array, source: str) -> str:
-        """The expression of a tensor, which asks for no gradient."""
+        """The expression of a tensor, which requires no gradient."""
         if array.dtype == "float32" and array.fill.kind == "full" and source == numpy_fill(array):
             number = array.fill.numbers[0]
             if number in (0, 1):
@@ -318,7 +318,7 @@ VARIANTS: Mapping[str, Parts] = {
     "model-fit-hook": FIT,
     "pir-pass": PARTS.but(
         lists="nothing",  # what is fed has a name each
-        loops="nothing",  # a graph tells operations apart by the lines that led to them
+        loops="nothing",  # operations are distinguished by the lines that led to them
         imports=static.IMPORTS,
         operations={**OPERATIONS, **static.OPERATIONS},
         helpers={**HELPERS, **static.HELPERS},

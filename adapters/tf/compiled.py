@@ -1,6 +1,6 @@
 """The `tf.function`s of a program, each traced once and used by all runs.
 
-A program makes its `tf.function`s anew whenever it runs. Here each is kept when it is first made, and
+A program makes its `tf.function`s whenever it runs. Here each is kept when it is first made, and
 later runs call it: executions and memory are read from the very graph that computed the values.
 """
 

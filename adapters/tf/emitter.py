@@ -33,7 +33,7 @@ WORDS = Words(
         *("backward", "part", "per_output", "second_backward", "second_order"),
         *("third_order", "inference", "train"),
     ),
-    loops="calls",  # operations are told apart by the lines that led to them
+    loops="calls",  # operations are distinguished by the lines that led to them
     shares=True,
     lists="all",
     imports=("import random", "import numpy as np", "import tensorflow as tf"),

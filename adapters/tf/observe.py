@@ -118,7 +118,7 @@ class Observer(Base):
             "retained memory": "forward and backward are one graph, no moment lies between"
         }
         if self.variant == "xla" and program.text.count("@tf.function") > 1:
-            reason = "the instructions of two compiled functions are not told apart"
+            reason = "the instructions of two compiled functions are not distinguished"
             unobserved["executions"] = reason
         if self.variant == "loop":
             unobserved |= dict.fromkeys(
@@ -143,8 +143,8 @@ class Observer(Base):
         if self.variant == "eager":
             return super().values(loaded)
         if self.variant == "xla" and loaded.program.random:
-            # A compiled function draws anew each time, whatever the seeds: the draws are those of
-            # the run whose values they go with.
+            # A compiled function draws new random numbers each time, whatever the seeds: the draws are
+            # those of the run whose values they go with.
             with sampling.returning(loaded.program) as drawn:
                 run = super().values(loaded)
             return replace(run, samples=tuple(drawn))
@@ -331,7 +331,7 @@ class Observer(Base):
 
     def _highest(self, loaded: LoadedProgram) -> int | None:
         """The most bytes allocated from the start of forward on, as the profiler saw; `None` where
-        too much lies in blocks that it does not see."""
+        too much is in blocks that it does not see."""
         if self._sizes.small * 16 > self._sizes.large:
             return None
         sessions: list[Any] = []
@@ -358,7 +358,7 @@ class Observer(Base):
         return int(profiler.highest(planes))
 
     def leftovers(self, loaded: LoadedProgram) -> tuple[Growth, Growth]:
-        # What earlier passes keep is no leftover, and each run traces anew, as the program does.
+        # What earlier passes keep is no leftover, and each run traces again, as the program does.
         self._functions, self._operations = compiled.Functions(loaded.program.file), None
         return super().leftovers(loaded)
 

@@ -1,4 +1,4 @@
-"""How a PyTorch model of somebody's own is trained, and what is seen of it."""
+"""How a PyTorch model that a user wrote is trained, and what is seen of it."""
 
 from __future__ import annotations
 

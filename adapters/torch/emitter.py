@@ -276,7 +276,7 @@ EAGER = Parts(WORDS, TorchTensors, Checkpoint, TorchRun)
 SELECTIVE = EAGER.but(*selective.IMPORTS, recompute=partial(Checkpoint, policies=Policies))
 COMPILED = EAGER.but(
     *compiling.IMPORTS,
-    loops="nothing",  # a graph tells operations apart by the lines that led to them
+    loops="nothing",  # operations are distinguished by the lines that led to them
     shares=False,
     recompute=partial(Checkpoint, policies=selective.Traced),
     run=partial(TorchRun, compiled=compiling.lines),

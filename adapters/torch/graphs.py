@@ -116,7 +116,7 @@ class Graphs:
         return compile_
 
     def forget(self) -> None:
-        """Forget all graphs, and have everything compiled anew."""
+        """Forget all graphs, and have everything compiled again."""
         forget_compiled()
         self.compiled.clear()
         self.live.forget()

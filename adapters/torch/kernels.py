@@ -34,7 +34,7 @@ from . import graphs
 from .traced import Traced
 
 _RUN_NODE = Interpreter.run_node.__code__
-#: Operations that are no work of the statement on whose line they run: checkpoint's hooks detach the
+#: Operations that do not belong to the statement on whose line they run: checkpoint's hooks detach the
 #: tensors they unpack, and autocast adds casts, whose results it caches.
 _BESIDE = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})
 _CAST = torch.ops.aten._to_copy.default
@@ -120,7 +120,7 @@ class Graphs:
                         self.bodies[getattr(part, str(node.args[0].target))] = node
 
     def forget(self) -> None:
-        """Forget all graphs, and have everything compiled anew."""
+        """Forget all graphs, and have everything compiled again."""
         graphs.forget_compiled()
         self.nodes.clear()
         self.backward.clear()

@@ -23,7 +23,7 @@ class Noting(Protocol):
         """A context in which the graphs that are compiled are noted."""
 
     def forget(self) -> None:
-        """Forget all graphs, and have everything compiled anew."""
+        """Forget all graphs, and have everything compiled again."""
 
 
 class Traced(Eager):

@@ -1,4 +1,4 @@
-"""Checking a program of one's own: is it the same training with recomputation, and what is saved?"""
+"""Checking a user's program: is it the same training with recomputation, and what is saved?"""
 
 from conformance.checking.run import Result, check
 

@@ -40,7 +40,7 @@ _NAMED = 4
 
 
 class Line(NamedTuple):
-    """One line of the result: what was looked at, how it came out, and what was seen."""
+    """One line of the result: what was checked, the outcome, and what was observed."""
 
     check: str
     status: Status

@@ -62,7 +62,7 @@ def check(
     time_limit: float = 600.0,
     adapters_folder: Path | None = None,
 ) -> Result:
-    """Check a program of one's own, with and without recomputation, in a process of its own.
+    """Check a user's program, with and without recomputation, in a process of its own.
 
     The file defines `model(recompute)`, `batch(step)` and `loss(model, batch)`, or `plain`,
     `recomputed` and `run(forward)`. `adapter` names its framework, which is found by its imports

@@ -1,4 +1,4 @@
-"""The file of a program of somebody's own, read without running it: its form and its framework."""
+"""The file of a user's program, read without running it: its form and its framework."""
 
 from __future__ import annotations
 

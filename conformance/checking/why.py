@@ -1,6 +1,6 @@
-"""Which known cause a deviation of a program of one's own looks like: a guess, and said to be one.
+"""Which known cause a deviation of a user's program looks like: a guess, and said to be one.
 
-A cause's `when` speaks of programs in the language of cases. Of a program of one's own less is known:
+A cause's `when` speaks of programs in the language of cases. Of a user's program less is known:
 the messages of errors, and what was seen of its regions.
 """
 

@@ -1,4 +1,4 @@
-"""`conformance check`: a program of one's own, with and without recomputation."""
+"""`conformance check`: a user's program, with and without recomputation."""
 
 from __future__ import annotations
 

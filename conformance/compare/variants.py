@@ -367,7 +367,7 @@ def drop_of(result: Result) -> Drop | None:
 
 
 def _memory(case: str, results: Mapping[str, Result]) -> Iterator[CrossVerdict]:
-    """The verdict on the drop in retained bytes, where the observers can tell it."""
+    """The verdict on the drop in retained bytes, where the observers can observe it."""
     expected = [r.expected.memory for r in results.values() if r.expected and r.expected.memory]
     if not expected:
         return

@@ -99,7 +99,7 @@ def program_diff(left: str, right: str) -> Iterator[str]:
 def read_programs(
     found: SideBySide, results: Sequence[Results], folder: Path
 ) -> dict[str, tuple[str, str]]:
-    """Both programs of the first case of each row, as far as they lie in the reports' folder."""
+    """Both programs of the first case of each row, as far as they are in the reports' folder."""
     paths = {(r.case, r.variant): r.program for run in results for r in run.results if r.program}
     texts: dict[str, tuple[str, str]] = {}
     for case in (row.where[0] for row in found.rows):

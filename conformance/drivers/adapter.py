@@ -36,16 +36,16 @@ DISCIPLINES: Mapping[str, str] = {
 }
 #: What a variant may declare about all its regions, under `residuals: {region: …}`.
 REGION_RESIDUALS: Mapping[str, str] = {
-    "out": "what a region gives is at hand in backward",
+    "out": "the results of a region are available in backward",
     "inner": "and so is what regions inside it give",
-    "anew": "what a region gives is not kept for the gradients around it, but made again",
-    "operations": "what a region of one operation without parameters gives is not kept, but made again",
+    "anew": "the results of a region are not kept for the gradients around it, but recomputed",
+    "operations": "the result of a region of one operation without parameters is recomputed, not kept",
     "last": "the last segment of a sequence is run plainly",
     "flat": "nested regions are run again as one",
     "after": "a value is saved when its operation has run, so early stop comes after it",
     "asked": "a region runs again only where a value saved in it is asked for",
     "ends": "what nothing in the region reads is not run again, but for its first operation",
-    "passed": "what a region gives to another one directly is at hand",
+    "passed": "what a region passes directly to another one is available",
     "factors": "a sine, a cosine and a hyperbolic tangent keep the factor that their gradient "
     "multiplies with, an array of their own",
     "cheap": "a compiler may run what is cheap again anywhere, in the plain run too",
@@ -156,11 +156,11 @@ class AdapterModel(Strict):
     packages: list[str]
     """Distributions whose versions a run records."""
     imports: list[str] = []
-    """Modules whose import in a program of one's own says that it is the framework's."""
+    """Modules whose import in a user's program shows that it uses the framework."""
     place: int = 50
     """Where reports list it: the least first, equal ones by name, the reference last."""
     builds_on: list[str] = []
-    """Adapters that modules of this one import from (`from ..torch import storages`); each lies
+    """Adapters that modules of this one import from (`from ..torch import storages`); each is
     beside it, or is shipped."""
     environment: dict[str, str] = {}
     """Set before the first import."""

@@ -24,7 +24,7 @@ class Body(Part):
 
     def __init__(self, emitter: Any) -> None:
         super().__init__(emitter)
-        #: How names of the case are read here, those that are no variables of the same name.
+        #: How names of the case are read here, those that differ from the variable's name.
         self.spelled: Mapping[str, str] = {}
         self.temporary = 0  # the number of temporaries in the function that is being written
 

@@ -53,7 +53,7 @@ class Recompute(Part):
         return f"{callee}({self.forward.call_arguments(node)})"
 
     def block(self, region: Region) -> str:
-        """What is handed over to be recomputed: the region's function, or what is none where the case
+        """What is passed to be recomputed: the region's function, or what is none where the case
         wants that refused."""
         return "None" if region.block == "invalid" else self.forward.place(region)
 

@@ -146,7 +146,7 @@ class Arguments:
         return name
 
     def _no_tensor(self, name: str) -> tuple[str, Any]:
-        """An argument that is no tensor."""
+        """An argument other than a tensor."""
         choices, scope, declared = self.choices, self.scope, self.declared
         if name == "region?":
             if not scope.regions:

@@ -56,7 +56,7 @@ class Found:
 
 @dataclass
 class Tally:
-    """How many programs of a variant came out how. `wasted` are those that were no programs for it."""
+    """How many programs of a variant had which outcome; `wasted` were no programs for it."""
 
     variant: Variant
     outcomes: Counter[str] = field(default_factory=Counter)

@@ -14,7 +14,7 @@ from conformance.fuzz.statements import Made, Statements
 from conformance.fuzz.words import Word
 
 Raw = Any
-#: What a region takes and gives that is no tensor.
+#: Arguments and results of a region other than tensors.
 _VALUES, _LITERALS = (2.0, 3, True, None, "mode", [1, 2]), (None, 7, 0.5, True)
 
 

@@ -97,7 +97,7 @@ class Declared:
         return self._add(section, _LETTERS[section], model, value)
 
     def value(self, value: Any) -> str:
-        """Declare an input that is no tensor; its name."""
+        """Declare an input other than a tensor; its name."""
         return self._add("inputs", "v", {"value": value}, value)
 
     def generator(self, library: str) -> str:

@@ -45,7 +45,7 @@ def is_stable(
             attempts = range(_ATTEMPTS if size > _FEW_BITS else 1)
             rounded = (computed(case, _rounding(case, errors * size, n), samples) for n in attempts)
             return all(_alike(exact, one, tolerance) for one in rounded)
-    except Exception:  # a fault of the reference is a finding, and comes out when it judges
+    except Exception:  # a fault of the reference is a finding, and shows when it judges
         return True
 
 

@@ -56,7 +56,7 @@ class FormModel(BaseModel):
     )
     cases: Words | None = Field(
         None,
-        description="Case ids, for what no feature can tell; `*` and `?` stand for any text, and `!` "
+        description="Case ids, for what no feature describes; `*` and `?` stand for any text, and `!` "
         "before one takes them out again.",
     )
     shows: dict[str, Words] = Field(
@@ -260,7 +260,7 @@ def _entries(model: CauseModel, where: str) -> Iterator[Entry]:
             hint = "`shows: {gradient: is None}`: the check, and a part of its message"
             raise KnownError(f"{model.cause}: nothing says what shows", where=where, hint=hint)
         if not conditions and not cases:
-            hint = "`when: {region: […]}` or, for what no feature can tell, `cases: […]`"
+            hint = "`when: {region: […]}` or, for what no feature describes, `cases: […]`"
             raise KnownError(f"{model.cause}: nothing says when it shows", where=where, hint=hint)
         for check, texts in shows.items():
             yield Entry(

@@ -21,7 +21,7 @@ from conformance.model.verdict import Status, Verdict
 
 #: What differs between messages of one cause: names and numbers.
 _VARIES = re.compile(r"'[^']*'|\([^)]*\)|\[[^\]]*\]|[\d.]+")
-#: The fields of facts by which causes are told apart.
+#: The fields of facts that distinguish causes.
 _TELLING = ("of", "kind", "what", "phase", "type", "against", "in_plain")
 #: Words that describe a deviation, at least.
 _WORDS = 3

@@ -61,7 +61,7 @@ def by_reference(call: Call) -> frozenset[Tensor]:
 
 def _held_by(call: Call) -> frozenset[Tensor]:
     """The tensors that a call keeps. Those that one inside another is given are saved by the outer one,
-    which makes them again."""
+    which recomputes them."""
     return by_reference(call) if call.around else frozenset((*call.captured, *call.given))
 
 

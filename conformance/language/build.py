@@ -370,7 +370,7 @@ def _raises(region: Region) -> bool:
 def _without_gradient(
     program: Iterable[Node], given: Iterable[Array | Value | Generator]
 ) -> frozenset[str]:
-    """The names of values that are no floating tensors, as far as the text shows."""
+    """The names of values other than floating tensors, as far as the text shows."""
     statements = [node for node in walk(program) if isinstance(node, Statement)]
     whole = {v.name for v in given if not isinstance(v, Array) or "float" not in v.dtype}
     whole |= {name for node in statements if _is_whole(node) for name in node.targets}

@@ -269,7 +269,7 @@ def _with_tensors(case: Source, raw: Any, table: Table) -> tuple[Source, Any]:
 
 
 def _named(case: Source, item: Any, place: KeyPath, table: Table) -> Mapping[str, Written]:
-    """The tensors of one item of a section that is no mapping."""
+    """The tensors of one item of a section other than a mapping."""
     if isinstance(item, dict):
         return {name: (tensor, (*case.path, *place, name)) for name, tensor in item.items()}
     if not isinstance(item, str):

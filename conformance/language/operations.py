@@ -3,7 +3,7 @@
 What an operation computes, the function of its name in `conformance.oracle.tape` says and does.
 Names are those of the Python array API standard where it has one. Tensors are written NCHW, weights
 of `conv2d` OIHW, weights of `linear` (out, in). `needs` says, for the gradient with respect to an
-argument, which values must be at hand; several alternatives where implementations legitimately
+argument, which values are needed; several alternatives where implementations legitimately
 differ (relu: its output or its input). `out` is the operation's result, `mask` a value of its own
 (a dropout mask, the indices of a maximum).
 

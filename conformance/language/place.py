@@ -270,7 +270,7 @@ def stopped_first(call: Call) -> bool:
 
 
 def takes(place: Place, kind: type, *, inside: bool = False) -> bool:
-    """Whether a region takes a value of this kind that is no tensor; with `inside`, other than as a
+    """Whether a region takes a value of this kind other than a tensor; with `inside`, other than as a
     positional argument of its own."""
     region, flow = place.region, place.flow
     values = (value for value in flow.case.inputs if isinstance(value, Value))

@@ -1,5 +1,5 @@
-"""Features of a case beyond what a variant may lack: how its regions lie in the program, what goes in
-and comes out, which operations are where. Known deviations name them.
+"""Features of a case beyond what a variant may lack: where its regions are, their arguments and
+results, which operations are where. Known deviations name them.
 
 Those in `REGION` hold for one region, seen over all of its calls; those in `CASE` for the whole case.
 """
@@ -533,7 +533,7 @@ FAMILIES: Mapping[str, str] = {
     "through": "the operation is in the region, or in one inside it, and a gradient passes through it",
     "own": "the operation is in the region itself",
     "first": "the operation is the first of the region",
-    "last": "the operation makes a result of the region",
+    "last": "a result of the region is the operation's",
     "keeps-last": "of the region's operations, it is the last whose gradient reads a value of forward",
     "argument-from": "an argument of the region is the operation's result",
     "result-to": "the operation reads a result of the region",

@@ -299,7 +299,7 @@ def needs_rerun(reach: Reach, call: Call, *, inner: bool = False) -> bool:
 
 def _reads(reach: Reach, step: Step, made: set[Tensor], *, mask: bool) -> bool:
     """Whether the gradients of a step read some of these tensors, however they are computed; with
-    `mask`, or a value that is no tensor of the program."""
+    `mask`, or a value other than the program's tensors."""
     at_hand = {"out": step.makes, **step.reads}
     needs = OPERATIONS[step.statement.op].needs
     return any(

@@ -324,7 +324,7 @@ class BackwardModel(Model):
     between: (
         OneOf["reseed", "draw", "update", "thread", "switch", "autocast", "no-gradients"] | None
     ) = None
-    """What happens between forward and backward: the implicit generator is seeded anew or drawn
+    """What happens between forward and backward: the implicit generator is seeded again or drawn
     from, all parameters are halved, or the switch that `switched_sin` reads is turned on; with
     `thread`, backward is started by another thread than forward ran in, with `autocast` under the
     framework's autocast to bfloat16, with `no-gradients` where gradients are switched off."""

@@ -1,6 +1,6 @@
-"""What was observed of a program of somebody's own, with and without recomputation.
+"""What was observed of a user's program, with and without recomputation.
 
-These values come out of the worker process in which the program ran, and are judged by
+These values come from the worker process in which the program ran, and are judged by
 `conformance.checking.judge`. Bytes are bytes, times are seconds.
 """
 

@@ -277,7 +277,7 @@ class _Worker:
 
 
 def completed(adapter: Adapter, described: Described) -> Described:
-    """The description of somebody's own recompute with what its signature says of its options.
+    """The description of a user's recompute with what its signature says of its options.
 
     It stays as it is where the signature cannot be read: a run says why the import failed. Raises
     `ImplementationError` where the function cannot be called as it is described.

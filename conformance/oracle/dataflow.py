@@ -236,7 +236,7 @@ class Assumption:
     what `OPERATIONS` lists under `needs`. `declared` are the residuals that the variant declares for
     operations (`residuals` in its adapter.yaml, words separated by blanks), which take precedence.
     `active` are the tensors through which gradients flow, `differentiated` the steps whose gradients
-    are taken. `mask_alone`: a dropout mask can be made again without the tensor that it masks.
+    are taken. `mask_alone`: a dropout mask can be recomputed without the tensor that it masks.
     `merged_to_end`: a region with `merge_adjacent` that no other one follows runs again to its end.
     `through`: cheap statements outside of regions run again for the gradients that read their results.
     `mask_kept`: a policy that keeps the results of an operation keeps its mask, too.

@@ -41,7 +41,7 @@ def whole(assumption: Assumption) -> Counter[Key]:
 
 def _contributing(assumption: Assumption) -> set[Call]:
     """The calls in which a gradient is taken, and those that are merged into one of these: what they
-    gave it is made again."""
+    returned it is recomputed."""
     dataflow, taken = assumption.dataflow, assumption.differentiated
     again = {call for call in dataflow.calls if not taken.isdisjoint(call.steps)}
     for call in reversed(dataflow.calls):

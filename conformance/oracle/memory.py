@@ -121,7 +121,7 @@ class _Way:
 
     With `views`, a reshaped tensor shares the memory of its argument. With `wide`, masks take the most
     bytes per element that implementations use, else the least. Where the variant says `factors`, `sin`,
-    `cos` and `tanh` keep the factor of their gradient, an array that is no tensor of the program.
+    `cos` and `tanh` keep the factor of their gradient, an array other than the program's tensors.
     """
 
     assumed: Assumption

@@ -14,7 +14,7 @@ from conformance.report.questions import QUESTIONS
 from conformance.words import counted
 
 _DID_NOT_RUN = frozenset({Outcome.NOT_OFFERED, Outcome.NOT_RUN})
-#: Outcomes that are no finding.
+#: Outcomes other than findings.
 NO_FINDING = frozenset({Outcome.RIGHT, Outcome.UNSEEN, *_DID_NOT_RUN})
 #: The cases of `QUESTIONS`, each with its position among them.
 _ASKED = {case: n for n, case in enumerate(c for question in QUESTIONS for c in question.cases)}
@@ -37,7 +37,7 @@ class Section(Enum):
         return list(Section).index(self)
 
 
-#: The sections of the causes that are no defect, and of the uses of cases.
+#: The sections of the causes other than defects, and of the uses of cases.
 _OF_KIND = {"limit": Section.LIMIT, "choice": Section.CHOICE}
 _OF_USE: Mapping[Use, Section] = {
     "everyday": Section.EVERYDAY,

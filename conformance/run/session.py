@@ -338,7 +338,7 @@ class Suite:
         return result
 
     def _run(self, case: Subject, variant: Variant) -> Result:
-        """Check a program of one's own, or run a case, after its program and those of the next pairs are
+        """Check a user's program, or run a case, after its program and those of the next pairs are
         written together: a few at first, so that the first verdict does not wait for all programs."""
         name = variant.adapter
         if isinstance(case, OwnProgram):

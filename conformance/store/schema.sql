@@ -28,7 +28,7 @@ CREATE TABLE stage (
 ) STRICT;
 
 -- A case on a variant that the run was to judge; `outcome` is null until it is judged. `seconds` are those
--- of observing. `resolution` are bytes below which retained memory cannot be told apart. `unobserved`
+-- of observing. `resolution` are bytes below which differences in retained memory are not visible. `unobserved`
 -- (JSON) names the checks that could not be observed, and why.
 CREATE TABLE pair (
     id INTEGER PRIMARY KEY,

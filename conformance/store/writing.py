@@ -88,8 +88,8 @@ class Store:
                     self._plan(planned)
                 stored = self._judged()
                 words = f"going on after {len(stored):,} of {len(planned):,} pairs"
-                return Begun(stored, f"{words} (--fresh starts anew)")
-            message = f"an earlier run was cut off, with other {differing}; this one begins anew"
+                return Begun(stored, f"{words} (--fresh starts from the beginning)")
+            message = f"an earlier run was cut off, with other {differing}; this is a new run"
         with self._transaction():
             values = (getattr(header, name) for name in HEADER)
             cursor = self._connection.execute(

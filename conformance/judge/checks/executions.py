@@ -2,7 +2,7 @@
 
 The expected count is exact for the discipline that the variant declares; where the discipline leaves it
 open, it is a set of counts with the reason. Recompute is `inert` where nothing ran again although
-something in a region had to. Operations are judged where the observer can tell them apart.
+something in a region had to. Operations are judged where the observer can distinguish them.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def start(
 ) -> None:
     """Prepare the process: its own folder, its limits, and what must be set before an import.
 
-    `memory_limit` is in bytes; `path` are the folders of somebody's own recompute.
+    `memory_limit` is in bytes; `path` are the folders of a user's recompute.
     """
     os.environ.update(environment)
     sys.path[:0] = path

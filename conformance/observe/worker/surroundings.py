@@ -103,7 +103,7 @@ class Surroundings:
 
 
 def _code(thread: threading.Thread) -> CodeType | None:
-    """The code that a thread runs, as far as Python can tell."""
+    """The code that a thread runs, as far as Python shows."""
     run = getattr(thread, "function", None) or getattr(thread, "_target", None) or type(thread).run
     return getattr(getattr(run, "__func__", run), "__code__", None)
 

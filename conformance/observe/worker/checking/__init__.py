@@ -1,1 +1,1 @@
-"""Running a program of somebody's own, with and without recomputation, in a worker process."""
+"""Running a user's program, with and without recomputation, in a worker process."""

@@ -1,4 +1,4 @@
-"""What an adapter writes so that programs of somebody's own can be checked: its `checking.py`.
+"""What an adapter writes so that users' programs can be checked: its `checking.py`.
 
 That file has a class `Framework(conformance.observe.worker.checking.base.Framework)`. It makes models
 out of what the program's file defines and trains them, step by step, in a worker process of its own.

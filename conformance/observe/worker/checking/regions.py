@@ -1,4 +1,4 @@
-"""The regions of a program of somebody's own: each call of the framework's recompute function.
+"""The regions of a user's program: each call of the framework's recompute function.
 
 A framework names its recompute functions (`Recompute`). They are replaced before the program is
 imported, so that each call can be noted, and let through: the region then runs plainly, and nothing of
