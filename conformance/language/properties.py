@@ -326,8 +326,8 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: takes(p, bool, inside=True),
     ),
     "gradient-by-closure": (
-        "a gradient passes through a tensor that a region reads by closure and that is "
-        "no parameter, or a "
+        "a gradient passes through a tensor that a region reads by closure and that is not "
+        "a parameter, or a "
         "parameter that a region around it is given as an argument",
         lambda p: bypassed(p, by_name=False),
     ),
