@@ -330,15 +330,16 @@ def test_the_mode_to_use_is_the_first_unless_less_goes_wrong_in_another() -> Non
         named = {case: (WRONG if case in wrong else RAN) for case in ("a/a", "a/b")}
         return [result(v, case=c, variant=f"mini/{mode}", run=Run()) for c, v in named.items()]
 
-    def best(*found: list[Result], debugging: str = "") -> str:
-        back = Background(debugging=frozenset({debugging}))
+    def best(*found: list[Result], advice: str = "") -> str:
+        back = Background(advice={f"mini/{name}": "Use it." for name in advice.split()})
         (framework,) = frameworks([ran(*chain(*found))], back)
         return framework.best.name if framework.best else ""
 
     assert best(of("first"), of("other")) == "first"
     assert best(of("first", "a/a"), of("other", "a/b")) == "first"
     assert best(of("first", "a/a"), of("other")) == "other"
-    assert best(of("first", "a/a"), of("other"), debugging="mini/other") == "first"
+    assert best(of("first", "a/a"), of("other"), advice="first") == "first"
+    assert best(of("first"), of("other"), advice="other first") == "other"
     few = [result(RAN, case="a/a", variant="mini/few", run=Run())]
     assert best(of("first", "a/a", "a/b"), few) == "few"
 

@@ -125,7 +125,11 @@ def background(folder: Path, cases: Iterable[Case]) -> Background:
     return Background(
         titles={variant.id: variant.model.title for variant in variants},
         seconds=seconds,
-        debugging=frozenset(v.id for v in variants if getattr(v.model, "debugging", False)),
+        advice={
+            f"{a.name}/{name}": said
+            for a in adapters
+            for name, said in getattr(a.model, "advice", {}).items()
+        },
         notes=notes,
         programs=programs,
         uses={case.id: case.use for case in cases},

@@ -47,14 +47,15 @@ class Background:
     """What the report says that is not in results.
 
     Of variants (full ids): `titles`, how users name them; `seconds` of a step in multiples of the step
-    without recompute, each with the version that it was measured with; and which are for `debugging`.
+    without recompute, each with the version that it was measured with; and `advice` on when to use them,
+    the best variant of each adapter first. Variants without advice are for debugging and tests.
     Of causes (adapter and name): `notes` as the adapters have them today, which take the place of those
     in the results; and `programs` that show them. Of cases: their `uses`.
     """
 
     titles: Mapping[str, str] = field(default_factory=dict)
     seconds: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    debugging: frozenset[str] = frozenset()
+    advice: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[tuple[str, str], KnownNote] = field(default_factory=dict)
     programs: Mapping[tuple[str, str], str] = field(default_factory=dict)
     uses: Uses = field(default_factory=dict)
@@ -92,7 +93,7 @@ class Mode:
     cost: Cost
     discipline: str = ""
     title: str = ""
-    debugging: bool = False
+    advice: str = ""
 
     @property
     def name(self) -> str:
@@ -128,6 +129,8 @@ class Framework:
     version: str
     modes: tuple[Mode, ...]
     findings: tuple[Finding, ...]
+    #: The ids of the modes with advice, in its order.
+    advised: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -143,10 +146,11 @@ class Framework:
 
     @cached_property
     def offered(self) -> tuple[Mode, ...]:
-        """The modes that can be compared: they are not for debugging, and at least half as many cases
-        ran as on the mode with the most."""
-        most = max((mode.told.ran for mode in self.modes), default=0)
-        modes = (mode for mode in self.modes if not mode.debugging)
+        """The modes to choose from: those with advice (all, if none has any) on which at least half as
+        many cases ran as on the one with the most."""
+        by_id = {mode.id: mode for mode in self.modes}
+        modes = [by_id[variant] for variant in self.advised] or list(self.modes)
+        most = max((mode.told.ran for mode in modes), default=0)
         return tuple(mode for mode in modes if mode.told.ran and 2 * mode.told.ran >= most)
 
     @cached_property
@@ -216,10 +220,11 @@ def _framework(run: Results, background: Background) -> Framework:
             cost=cost(found, ratio if measured == version else None),
             discipline=header.disciplines.get(variant, ""),
             title=background.titles.get(variant, ""),
-            debugging=variant in background.debugging,
+            advice=background.advice.get(variant, ""),
         )
         modes.append(mode)
-    return Framework(header, version, tuple(modes), findings(header, run.results, uses))
+    advised = tuple(v for v in background.advice if v in by_variant)
+    return Framework(header, version, tuple(modes), findings(header, run.results, uses), advised)
 
 
 def worst(frameworks: Iterable[Framework]) -> tuple[Finding, ...]:
