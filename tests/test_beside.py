@@ -179,7 +179,9 @@ def test_of_many_runs_each_is_a_column() -> None:
 def test_runs_of_other_adapters_or_cases_do_not_belong_together() -> None:
     run = ran(one(OK))
     other = replace(run, header=replace(run.header, adapter="other"))
-    with pytest.raises(ComparisonError, match="no adapter in common: mini in old; other in new"):
+    with pytest.raises(
+        ComparisonError, match="the runs have no adapter in common: mini in old; other in new"
+    ):
         run_by_run({"old": [run], "new": [other]})
     with pytest.raises(ComparisonError, match="both results of adapter 'mini'"):
         run_by_run({"old": [run], "new": [run, run]})

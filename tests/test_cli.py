@@ -15,6 +15,7 @@ import yaml
 from conformance import store
 from conformance.cli import app
 from conformance.cli import run as running
+from conformance.exits import Exit
 from conformance.language import load
 from tests import commands, mini
 
@@ -71,7 +72,7 @@ def test_a_removed_command_says_what_to_use_instead(monkeypatch, capsys, command
         app.run_app()
     assert left.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == f"error: `conformance {command}` is gone; instead: {app.REMOVED[command]}"
+    assert line == f"error: `conformance {command}` was removed; instead: {app.REMOVED[command]}"
 
 
 @pytest.mark.parametrize("option", running.REMOVED)
@@ -82,7 +83,7 @@ def test_a_removed_option_of_a_run_says_what_to_use_instead(monkeypatch, capsys,
             app.run_app()
         assert left.value.code == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert line == f"error: the option {option} is gone; instead: {running.REMOVED[option]}"
+        assert line == f"error: the option {option} was removed; instead: {running.REMOVED[option]}"
 
 
 def test_help_documents_exit_codes_and_completion(conformance):
@@ -175,6 +176,16 @@ def test_show(conformance):
     assert "did you mean 'mini/by-name'" in done.stderr
 
 
+def test_a_malformed_case_does_not_stop_show_of_another(tmp_path):
+    text = next(mini.CASES.glob("*.yaml")).read_text("utf-8")
+    (tmp_path / "good.yaml").write_text(text, "utf-8")
+    (tmp_path / "bad.yaml").write_text("family: bad\ncases: {one: {title: x}}\n", "utf-8")
+    done = commands.conformance(tmp_path, "show", "mini/square", "--cases", str(tmp_path))
+    assert done.returncode == Exit.BAD_INPUT
+    assert "case:    mini/square" in done.stdout
+    assert "bad.yaml:2" in done.stderr
+
+
 def test_emit_prints_the_program(conformance):
     place = ("--adapter", "mini", *MINI, *CASES)
     done = conformance("emit", "mini/square", "--variant", "right", *place)
@@ -240,7 +251,7 @@ def test_compare_and_report(conformance, run, tmp_path):
 def test_compare_without_results(conformance):
     done = conformance("compare", *CASES)
     assert done.returncode == 2
-    assert "no results here" in done.stderr
+    assert "found no results" in done.stderr
 
 
 def test_truncated_results_are_refused(conformance, run, tmp_path):

@@ -400,9 +400,7 @@ def test_a_run_under_the_wrong_discipline_says_which_one_fits(folder: Path) -> N
     words = ("--implementation", "memory:keep", "--discipline", "minimal")
     code, printed = command(*RUN, *words)
     assert code == 1
-    assert "are right under the discipline whole: say --discipline whole" in " ".join(
-        printed.split()
-    )
+    assert "pass it under the discipline whole: add --discipline whole" in " ".join(printed.split())
 
 
 def test_what_is_built_on_a_variant_has_its_discipline_and_what_it_keeps(tmp_path: Path) -> None:

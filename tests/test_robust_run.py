@@ -164,7 +164,7 @@ def test_a_signal_keeps_what_is_finished_and_leaves_nothing_behind(start, tmp_pa
     assert found.header.interrupted == said
     assert found.header.selection == ""
     text = (tmp_path / "printed").read_text()
-    assert f"unruly is not whole: {said}; the same command goes on" in text
+    assert f"unruly is incomplete: {said}; the same command continues it" in text
     assert "Traceback" not in text
     assert left_over(tmp_path) == []
     wait_for(lambda: not workers(tmp_path))
@@ -195,14 +195,14 @@ def test_a_killed_run_takes_its_workers_along_and_can_be_gone_on_with(start, run
     assert number < 15
     assert content(tmp_path) == whole
     done = run(*variants("right", "wrong", "slow"), *more)
-    assert f"going on after {number} of 15 pairs" in done.stdout
+    assert f"continuing after {number} of 15 pairs" in done.stdout
     assert done.returncode == 1
     assert content(tmp_path) == whole
     assert left_over(tmp_path) == []
 
 
 def test_interrupted_again_keeps_what_the_first_run_had(start, tmp_path):
-    for said in ("", "going on after 1 of 10 pairs"):
+    for said in ("", "continuing after 1 of 10 pairs"):
         process = start(*variants("right", "endless"), "--time-limit", "600")
         wait_for(lambda: finished(tmp_path) == 1 and workers(tmp_path), 60)
         wait_for(lambda words=said: words in (tmp_path / "printed").read_text(), 60)
@@ -270,7 +270,7 @@ def test_a_run_with_other_options_begins_anew(start, run, tmp_path, more, said):
     process.wait()
     done = run(*variants("right", "slow"), *more)
     assert done.returncode == 0
-    assert "going on after" not in done.stdout
+    assert "continuing after" not in done.stdout
     assert said in done.stdout
     assert read(tmp_path).missing == ()
     assert left_over(tmp_path) == []
@@ -382,7 +382,7 @@ def test_a_full_disk_ends_a_run_with_one_message(start, run, tmp_path, more):
     number = finished(tmp_path)
     assert 0 < number < 15
     done = run(*chosen)  # there is room now
-    assert f"going on after {number} of 15 pairs" in done.stdout
+    assert f"continuing after {number} of 15 pairs" in done.stdout
     assert len(read(tmp_path).results) == 15
     assert left_over(tmp_path) == []
 
@@ -498,7 +498,7 @@ def test_a_second_run_of_an_adapter_in_one_folder_is_refused(start, run, tmp_pat
     wait_for(lambda: finished(tmp_path) == 1, 60)
     done = run(*variants("right"))
     assert done.returncode == Exit.BAD_INPUT
-    assert "another run writes its results here" in done.stderr
+    assert "another run is writing to this file" in done.stderr
     assert finished(tmp_path) == 1
     process.terminate()
     assert process.wait(30) == Exit.TERMINATED

@@ -329,7 +329,7 @@ def test_a_run_that_was_cut_off_is_gone_on_with(tmp_path):
         store = Store(path)
         begun = store.begin(replace(HEADER, started="later"), planned)
         assert begun.stored == {full().pair}
-        assert begun.message == "going on after 1 of 2 pairs (--fresh starts from the beginning)"
+        assert begun.message == "continuing after 1 of 2 pairs (--fresh starts from the beginning)"
         assert same(store.result(full().pair), as_kept(full()))
         assert store.result(other().pair) is None
         store.put(other())
@@ -357,7 +357,7 @@ def test_a_run_that_is_not_the_same_begins_anew(tmp_path, changed):
     store = Store(path)
     begun = store.begin(replace(HEADER, **changed), [full().pair])
     assert begun.stored == frozenset()
-    assert begun.message.startswith("an earlier run was cut off, with other ")
+    assert begun.message.startswith("an interrupted run had other ")
     store.close()
     # Until the new run has ended, what is read is what there was.
     assert len(read(path).results) in (0, 1)
@@ -383,7 +383,7 @@ def test_two_runs_do_not_write_one_file(path):
     store = Store(path)
     store.begin(HEADER, [full().pair])
     second = Store(path)
-    with pytest.raises(ComparisonError, match="another run writes its results here"):
+    with pytest.raises(ComparisonError, match="another run is writing to this file"):
         second.begin(HEADER, [full().pair])
     second.close()
     store.close()
@@ -413,7 +413,9 @@ def test_parts_of_a_run_are_read_as_one(tmp_path):
 
 
 def test_no_file_is_one_message(tmp_path):
-    with pytest.raises(ResultsError, match="no such file of results\n  hint: run an adapter first"):
+    with pytest.raises(
+        ResultsError, match="there is no such file of results\n  hint: write the results first"
+    ):
         read(tmp_path / "sample.db")
 
 
@@ -422,7 +424,7 @@ def test_a_foreign_database_is_refused_and_left_alone(tmp_path):
     change(path, "CREATE TABLE mine (a)")
     before = path.read_bytes()
     for use in (read, Store):
-        with pytest.raises(ResultsError, match="a database of something else"):
+        with pytest.raises(ResultsError, match="found another database"):
             use(path)
     assert path.read_bytes() == before
 
@@ -432,7 +434,7 @@ def test_another_schema_is_refused_and_left_alone(path):
     before = path.read_bytes()
     for use in (read, Store):
         with pytest.raises(
-            ResultsError, match=r"schema 7, .* reads schema 2\n  hint: move it away"
+            ResultsError, match=r"schema 7, expected schema 2 .*\n  hint: move the file away"
         ):
             use(path)
     assert path.read_bytes() == before
@@ -443,7 +445,7 @@ def test_what_is_no_database_is_refused(tmp_path):
     path.write_text("results\n" * 400)
     for use in (read, Store):
         with pytest.raises(
-            ResultsError, match="not a whole file of results: file is not a database"
+            ResultsError, match="the file of results is incomplete: file is not a database"
         ):
             use(path)
 
@@ -452,7 +454,7 @@ def test_a_file_cut_off_anywhere_is_refused(path):
     whole = path.read_bytes()
     for length in range(1, len(whole) - 1, 4096 * 3 + 7):
         path.write_bytes(whole[:length])
-        with pytest.raises(ResultsError, match=r"not a whole|damaged|no run|something else"):
+        with pytest.raises(ResultsError, match=r"incomplete|damaged|no run|another database"):
             read(path)
 
 

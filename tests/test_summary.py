@@ -85,5 +85,7 @@ def test_many_kinds_have_a_place_each_and_what_has_none_is_counted() -> None:
 
 def test_a_run_that_is_not_whole_says_so() -> None:
     lines = _lines(_run([samples.result("mini/right")], interrupted="SIGINT after 1 of 2 pairs"))
-    assert lines[0] == "mini is not whole: SIGINT after 1 of 2 pairs; the same command goes on"
+    assert (
+        lines[0] == "mini is incomplete: SIGINT after 1 of 2 pairs; the same command continues it"
+    )
     assert _lines(AdapterRun("mini", FILE, broken="no framework")) == ["no framework"]

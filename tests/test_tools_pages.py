@@ -146,5 +146,5 @@ def test_a_tool_leaves_with_one_message(
         _run(behaviours, tmp_path, monkeypatch)
     assert left.value.code == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"error: {tmp_path}: no results here\n")
+    assert error.startswith(f"error: {tmp_path}: found no results\n")
     assert not (tmp_path / "made").exists()

@@ -23,8 +23,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EXIT_CODES,
-    help="Check that recomputation (activation checkpointing) keeps its promise: the same values, "
-    "gradients and random numbers, for one more run of the region and less memory.",
+    help="Check recomputation (activation checkpointing): values, gradients and random numbers must "
+    "stay the same, each region must be recomputed once, and memory must be saved.",
 )
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command(context_settings=PASS_ON, help=run.HELP, epilog=EXIT_CODES)(run.run)
@@ -42,15 +42,15 @@ app.command()(cases.schema)
 REMOVED: Mapping[str, str] = {
     "adapters": "conformance list --adapters",
     "behaviours": "conformance report: the view `behaviours`, also in reports/report.md",
-    "bug": "the program of a cause: adapters/NAME/reproducers, `conformance known` names it",
+    "bug": "the program of a cause in adapters/NAME/reproducers; `conformance known` shows its path",
     "coverage": "python tools/coverage.py, in a checkout",
     "diff": "conformance compare OLD NEW",
     "documents": "python tools/documents.py, in a checkout",
     "frameworks": "python tools/frameworks.py, in a checkout",
     "history": "conformance compare OLD NEWER NEWEST",
-    "merge": "nothing: whoever reads results takes the union of a divided run's files",
-    "probe": "conformance run --implementation: options with the framework's names are recognised",
-    "recorded": "nothing: a run is divided without recorded seconds",
+    "merge": "nothing: commands that read results unite the files of a divided run",
+    "probe": "conformance run --implementation, which recognises options with the framework's names",
+    "recorded": "nothing: a run is divided without recorded times",
     "smoke": "conformance run --smoke: the cases with `smoke: true`",
 }
 
@@ -65,18 +65,18 @@ def _version(wanted: bool) -> None:
 def conformance(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print it and leave."),
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Set nothing: options belong to commands."""
+    """Options belong to commands."""
 
 
 def run_app() -> None:
-    """Run a command. Bad input is one message on standard error and the error's exit code; so is what
-    cannot be written, standard output included."""
+    """Run a command. Bad input, and output that cannot be written, end in one message on standard error
+    and an exit code."""
     command = sys.argv[1] if len(sys.argv) > 1 else ""
     if command in REMOVED:
-        _leave(f"`conformance {command}` is gone; instead: {REMOVED[command]}", Exit.BAD_INPUT)
+        _leave(f"`conformance {command}` was removed; instead: {REMOVED[command]}", Exit.BAD_INPUT)
     try:
         try:
             app()

@@ -1,4 +1,4 @@
-"""`conformance list`, `show`, `emit`, `schema`: looking without running."""
+"""`conformance list`, `show`, `emit`, `schema`: commands that run nothing."""
 
 import importlib.metadata
 import json
@@ -13,7 +13,7 @@ from conformance.cli import options
 from conformance.drivers.adapter import Adapter, find_adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.emit.programs import EmitFailure, texts
-from conformance.errors import ConformanceError
+from conformance.errors import ConformanceError, nearest
 from conformance.language import load
 from conformance.language.features import CAPABILITIES, required_by
 from conformance.observe.pool import completed
@@ -23,7 +23,7 @@ from conformance.words import counted
 
 
 class SchemaName(StrEnum):
-    """What has a schema."""
+    """The kinds of files that have a schema."""
 
     CASES = "cases"
     RESULTS = "results"
@@ -31,16 +31,19 @@ class SchemaName(StrEnum):
 
 def list_cases(
     name: Annotated[
-        list[str], typer.Argument(help="Only these families, or adapters.", show_default=False)
+        list[str],
+        typer.Argument(
+            help="Families, or adapters with --adapters [default: all].", show_default=False
+        ),
     ] = [],  # noqa: B006 (typer copies it)
-    ids: Annotated[bool, typer.Option("--ids", help="Only the ids, one per line.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Print ids only, one per line.")] = False,
     adapters: Annotated[
-        bool, typer.Option("--adapters", help="List adapters, with versions and variants.")
+        bool, typer.Option("--adapters", help="List adapters, with their versions and variants.")
     ] = False,
     cases: options.CasesFolder = None,
     adapters_folder: options.AdaptersFolder = None,
 ) -> None:
-    """List the cases; or the adapters, and what each of their variants does not offer.
+    """List the cases, or the adapters with what their variants offer, lack and refuse.
 
     \b
     Examples:
@@ -54,21 +57,21 @@ def list_cases(
         for owner in options.adapters_named(name, folder):
             _print_adapter(owner)
         return
-    loaded = load.load_folder(find_paths(cases=cases).cases)
+    loaded, code = options.well_formed(find_paths(cases=cases).cases)
     families = dict.fromkeys(case.family for case in loaded)
     for family in set(name) - set(families):
-        hint = f"families: {', '.join(sorted(families))}"
-        raise ConformanceError(f"no family {family!r}", hint=hint)
+        raise ConformanceError(f"there is no family {family!r}", hint=nearest(family, families))
     shown = [case for case in loaded if case.family in (name or families)]
     width = max((len(case.id) for case in shown), default=0)
     for case in shown:
         typer.echo(case.id if ids else f"{case.id:<{width}}  {case.title}")
     if not ids:
         typer.echo(f"\n{counted(len(shown), 'case')}")
+    raise typer.Exit(code)
 
 
 def show(case: options.CaseName, cases: options.CasesFolder = None) -> None:
-    """Show a case: as it is written, the capabilities that it needs, the checks that judge it.
+    """Show a case: its text, the capabilities that it needs, and the checks that judge it.
 
     \b
     Example:
@@ -77,7 +80,7 @@ def show(case: options.CaseName, cases: options.CasesFolder = None) -> None:
     # Here, since the other commands need no highlighting.
     from conformance.report.sources import cut
 
-    chosen = options.case_named(case, find_paths(cases=cases).cases)
+    chosen, code = options.case_named(case, find_paths(cases=cases).cases)
     for label, words in {
         "case": chosen.id,
         "title": chosen.title,
@@ -90,6 +93,7 @@ def show(case: options.CaseName, cases: options.CasesFolder = None) -> None:
         typer.echo(f"{label + ':':9}{words}")
     lines = tuple(Path(chosen.where.file).read_text("utf-8").splitlines())
     typer.echo(f"\n{cut(lines, chosen.where.line)}", nl=False)
+    raise typer.Exit(code)
 
 
 def emit(
@@ -102,14 +106,14 @@ def emit(
     cases: options.CasesFolder = None,
     adapters_folder: options.AdaptersFolder = None,
 ) -> None:
-    """Print the program that a case becomes in a framework. The framework is not needed.
+    """Print the program of a case in a framework. The framework need not be installed.
 
     \b
     Example:
       conformance emit basics/conv-relu-gradient --adapter torch --variant non-reentrant
     """
     paths = find_paths(cases, adapters_folder)
-    named = options.case_named(case, paths.cases)
+    named, code = options.case_named(case, paths.cases)
     owner = find_adapter(adapter, paths.adapters)
     if implementation is not None:
         owner = adapt(owner, completed(owner, describe(implementation, option, always)))
@@ -119,15 +123,18 @@ def emit(
         raise ConformanceError(unsupported.message)
     text = texts(owner, [(named, chosen)])[named.id, chosen.id]
     if isinstance(text, EmitFailure):
-        words = "" if text.asked else "the adapter cannot write this program: "
+        words = "" if text.asked else "the adapter cannot emit this program: "
         raise ConformanceError(f"{words}{text.message}")
     typer.echo(text.text.rstrip("\n"))
+    raise typer.Exit(code)
 
 
 def schema(
-    name: Annotated[SchemaName, typer.Argument(help="Of what.")] = SchemaName.CASES,
+    name: Annotated[
+        SchemaName, typer.Argument(help="Of case files, or of files of results.")
+    ] = SchemaName.CASES,
 ) -> None:
-    """Print the JSON Schema of case files, or the tables of a file of results.
+    """Print the JSON Schema of case files, or the SQL tables of a file of results.
 
     \b
     Examples:

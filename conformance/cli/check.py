@@ -1,4 +1,4 @@
-"""`conformance check`: a user's program, with and without recomputation."""
+"""`conformance check`: compare a program of your own with and without recomputation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.exits import Exit
 
 
 class Format(StrEnum):
-    """How a result is shown."""
+    """The format of the output."""
 
     TEXT = "text"
     JSON = "json"
@@ -23,18 +23,22 @@ def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
     adapter: Annotated[
         str | None,
-        typer.Option("--adapter", help="The framework's adapter [default: by the file's imports]"),
+        typer.Option(
+            "--adapter", help="The framework's adapter [default: found from the file's imports]"
+        ),
     ] = None,
-    steps: Annotated[int, typer.Option(help="Steps of training that are compared.")] = 3,
+    steps: Annotated[int, typer.Option(help="Training steps to compare.")] = 3,
     bisect: Annotated[
         bool, typer.Option("--bisect", help="Find the smallest set of regions that deviates.")
     ] = False,
-    time_limit: Annotated[float, typer.Option(help="Seconds for everything.")] = 600.0,
-    form: Annotated[Format, typer.Option("--format", help="What is printed.")] = Format.TEXT,
-    page: Annotated[Path | None, typer.Option("--page", help="Write an HTML page, too.")] = None,
+    time_limit: Annotated[float, typer.Option(help="Time limit in seconds.")] = 600.0,
+    form: Annotated[
+        Format, typer.Option("--format", help="The format of the output.")
+    ] = Format.TEXT,
+    page: Annotated[Path | None, typer.Option("--page", help="Also write an HTML page.")] = None,
     adapters_folder: options.AdaptersFolder = None,
 ) -> None:
-    """Check a training program of your own: is it the same with recomputation, and what is saved?
+    """Check your own training program: does recomputation change it, and how much memory does it save?
 
     FILE defines `model(recompute)`, `batch(step)` and `loss(model, batch)`, and may define
     `optimizer(model)` and `tolerance = (number, "why")`. It may define `plain`, `recomputed` and

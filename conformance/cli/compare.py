@@ -1,4 +1,4 @@
-"""`conformance compare`: results beside each other, of variants and of runs."""
+"""`conformance compare`: compare the results of variants, or of runs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +32,8 @@ ResultsFiles = Annotated[
     list[Path],
     typer.Argument(
         metavar="RESULTS",
-        help="Files or folders of results; all in the reports' folder where left out.",
+        help="Files or folders of results [default: all in reports/].",
+        show_default=False,
     ),
 ]
 
@@ -42,26 +43,30 @@ def compare(
         list[str],
         typer.Argument(
             metavar="[VARIANT VARIANT | OLD NEW...]",
-            help="Two variants, such as torch/reentrant; or two or more runs, each a folder of "
-            "results or a file. Where left out: all variants in the reports' folder.",
+            help="Two variants, such as torch/reentrant; or two or more runs, each a folder or a file "
+            "of results [default: all variants in reports/].",
+            show_default=False,
         ),
     ] = [],  # noqa: B006 (typer copies it)
     cases: CasesFolder = None,
     reports: ReportsFolder = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also list what has been judged per variant already.")
+        bool,
+        typer.Option("--all", help="Also list disagreements that a variant's own checks show."),
     ] = False,
-    style: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    style: Annotated[
+        Format, typer.Option("--format", help="The format of the output.")
+    ] = Format.TEXT,
 ) -> None:
     """Compare results: all variants with each other, two variants, or two and more runs.
 
-    All variants: who disagrees with whom on values, executions and memory. Exit code 1 means that
-    variants disagree although each passed its own checks.
+    All variants: which ones disagree on values, executions and memory. Exit code 1 means that
+    variants disagree although each passes its own checks.
 
-    Two variants: what differs between them, case by case. The exit code is 0.
+    Two variants: the cases in which they differ. The exit code is 0.
 
-    Runs of the same adapters, the oldest first: what is worse, what is better, which numbers and
-    versions changed. Exit code 1 means that something is worse than in the run before.
+    Runs of the same adapters, the oldest first: outcomes that are worse or better, and numbers and
+    versions that changed. Exit code 1 means that something is worse than in the run before.
 
     \b
     Examples:
@@ -81,7 +86,7 @@ def compare(
             programs = written.read_programs(found, results, folder.reports)
     elif len(what) > 1:
         if len(set(what)) < len(what):
-            raise ComparisonError(f"the same run is given twice: {', '.join(what)}")
+            raise ComparisonError(f"found the same run twice: {', '.join(what)}")
         found = beside.run_by_run({word: _reading(word) for word in what})
     else:
         results = read_all([Path(word) for word in what], folder.reports)
@@ -137,8 +142,10 @@ def read_all(places: Sequence[Path], folder: Path, adapters: Sequence[str] = ())
         read = [store.read_folder(folder, adapters) or store.read_folder(folder)]
     found = [run for runs in read for run in runs]
     if not found:
-        raise ResultsError("no results here", where=folder, hint="conformance run --adapter NAME")
+        raise ResultsError(
+            "found no results", where=folder, hint="run `conformance run --adapter NAME`"
+        )
     for run in found:
         if run.lacks:
-            typer.echo(f"{run.path} is not whole: {run.lacks}", err=True)
+            typer.echo(f"{run.path} is incomplete: {run.lacks}", err=True)
     return found

@@ -50,20 +50,23 @@ COLUMNS = {
 
 
 def export(
-    what: Annotated[Rows, typer.Argument(help="What a row is about.")] = Rows.VERDICTS,
+    what: Annotated[Rows, typer.Argument(help="The kind of rows.")] = Rows.VERDICTS,
     files: ResultsFiles = [],  # noqa: B006 (typer copies it)
-    style: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.JSONL,
+    style: Annotated[
+        Format, typer.Option("--format", help="The format of the output.")
+    ] = Format.JSONL,
     output: Annotated[
-        Path | None, typer.Option("--output", help="File to write to [default: standard output]")
+        Path | None,
+        typer.Option("--output", help="The file to write to [default: standard output]"),
     ] = None,
     reports: ReportsFolder = None,
 ) -> None:
-    """Write results as JSON lines or CSV, one row each.
+    """Write results as JSON lines or CSV.
 
     verdicts: a row for each check of a case on a variant, with the known deviation that explains it.
 
-    numbers: a row for each measured number of a program's plain and recomputed run: executions,
-    bytes retained, bytes at the peak.
+    numbers: a row for each number measured in the plain and in the recomputed run: executions,
+    retained bytes, peak bytes.
 
     \b
     Examples:

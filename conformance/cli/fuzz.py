@@ -35,7 +35,8 @@ _OUTCOMES = ("right", "known", "refused", "unexpected")
 def fuzz(
     adapter: options.AdapterName,
     variant: Annotated[
-        list[str], typer.Option(help="A variant; repeatable. Left out: the adapter's first.")
+        list[str],
+        typer.Option(help="A variant; repeatable [default: the first one].", show_default=False),
     ] = [],  # noqa: B006 (typer copies it)
     examples: Annotated[
         int | None,
@@ -46,10 +47,12 @@ def fuzz(
         ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Judge no longer than this.", show_default=False)
+        float | None, typer.Option(min=0, help="Stop after this time.", show_default=False)
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same programs.")] = 0,
-    time_limit: Annotated[float, typer.Option(help="Seconds for one program.")] = 60.0,
+    seed: Annotated[int, typer.Option(help="The same seed generates the same programs.")] = 0,
+    time_limit: Annotated[
+        float, typer.Option(help="Time limit of one program, in seconds.")
+    ] = 60.0,
     implementation: options.ImplementationName = None,
     option: options.ImplementationOptions = [],  # noqa: B006
     always: options.ImplementationAlways = [],  # noqa: B006
@@ -57,11 +60,11 @@ def fuzz(
     adapters_folder: options.AdaptersFolder = None,
     reports: options.ReportsFolder = None,
 ) -> None:
-    """Judge generated programs: random cases, made of all that the language has and a variant offers.
+    """Generate random programs and judge them, like cases.
 
-    Unexpected verdicts are grouped by variant, check and cause. The smallest program that shows a
-    group is written to the cases' folder, below found/, as a case and as the program that ran.
-    Known deviations are counted.
+    Unexpected verdicts are grouped by variant, check and cause. The smallest program of each group
+    is written to found/ in the folder of cases, as a case and as a program. Known deviations are
+    counted.
 
     \b
     Examples:
@@ -166,4 +169,4 @@ def _told(tally: Tally) -> str:
     common += [f"{more} more"] if more > 0 else []
     made = tally.judged + tally.wasted
     waste = f"{tally.variant.id}: {tally.wasted} of {made:,} generated programs were left out"
-    return waste + (f"; known: {', '.join(common)}" if common else "")
+    return waste + (f"; known causes: {', '.join(common)}" if common else "")

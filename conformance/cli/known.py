@@ -1,4 +1,4 @@
-"""`conformance known`: the known deviations of adapters."""
+"""`conformance known`: list the known deviations of adapters."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def known(
         bool,
         typer.Option(
             "--update",
-            help="Add an entry for each deviation in the adapter's results that none explains. "
-            "Cause and reason are left for you to fill in: until then, a run refuses the list.",
+            help="Add a cause for each unexpected deviation in the adapter's results. Fill in its name "
+            "and `says`: a run refuses causes without them.",
         ),
     ] = False,
     implementation: options.ImplementationName = None,
@@ -36,7 +36,7 @@ def known(
     adapters_folder: options.AdaptersFolder = None,
     reports: options.ReportsFolder = None,
 ) -> None:
-    """List what is known to deviate, and why; or add what a run has found.
+    """List the known deviations and their causes, or add those that a run has found.
 
     \b
     Examples:
@@ -47,11 +47,13 @@ def known(
     """
     paths = find_paths(adapters=adapters_folder, reports=reports)
     if update and not adapter:
-        raise ConformanceError("--update needs --adapter: say whose list it is")
+        raise ConformanceError(
+            "--update needs --adapter", hint="name the adapter whose file is updated"
+        )
     chosen = options.adapters_named(adapter, paths.adapters)
     if implementation is not None:
         if len(adapter) != 1:
-            raise ConformanceError("--implementation needs one --adapter to run in")
+            raise ConformanceError("--implementation needs exactly one --adapter")
         chosen = (adapt(chosen[0], describe(implementation)),)
     cases = load_folder(find_paths(adapters=adapters_folder, cases=cases_folder).cases)
     catalog = Catalog(cases)
@@ -61,8 +63,8 @@ def known(
             run = store.read(store.file_of(paths.reports, owner.name))
             added = additions(entries, run.results, catalog)
             append(owner.known, added)
-            noun = "cause" if len(added) == 1 else "causes"
-            typer.echo(f"{owner.known}: {len(added)} new {noun}, to be given names and `says`")
+            words = "; fill in their names and `says`" if added else ""
+            typer.echo(f"{owner.known}: {counted(len(added), 'new cause')}{words}")
             continue
         explained = _explained(store.file_of(paths.reports, owner.name), entries)
         for line in (*_listed(owner, entries, cases), explained):
@@ -84,7 +86,7 @@ def _listed(owner: Adapter, entries: Sequence[Entry], cases: Sequence[Case]) -> 
     }
     for cause in sorted(by_cause, key=lambda c: (-everyday[c], -len(shown[c]))):
         first, number = by_cause[cause][0], counted(len(shown[cause]), "case")
-        told = f", {everyday[cause]} of them everyday" if everyday[cause] else ""
+        told = f", {everyday[cause]} everyday" if everyday[cause] else ""
         yield f"{owner.name} {cause or '(no name yet)'}: {first.kind}, {number}{told}"
         yield f"  {first.reason or '(no description yet)'}"
         if first.instead:
@@ -110,5 +112,5 @@ def _explained(file: Path, entries: Sequence[Entry]) -> str:
     number, total = sum(by_features.values()), len(by_features)
     return (
         f"{file}: of {counted(total, 'deviation')} (case, variant, check), {number} "
-        f"({100 * number / total:.0f} %) are explained by features, the others by case ids"
+        f"({100 * number / total:.0f} %) are explained by features, the others by ids of cases"
     )

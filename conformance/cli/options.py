@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conformance.drivers.adapter import REFERENCE, Adapter, AdapterModel, all_adapters, find_adapter
-from conformance.errors import ConformanceError, nearest
+from conformance.errors import CaseError, ConformanceError, nearest
+from conformance.exits import Exit
 from conformance.judge.known import read
 from conformance.language.load import load_folder
 from conformance.model.case import Case
@@ -18,13 +19,14 @@ from conformance.model.verdict import KnownNote
 from conformance.oracle.interpreter import check_shapes, is_own
 from conformance.paths import find_paths
 from conformance.run.options import OPTIONS
+from conformance.words import printable
 
 if TYPE_CHECKING:
     from conformance.report.overview import Background
 
 
 def _completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """What completes a word on the command line to one of these names."""
+    """A function that completes a word to one of these names."""
 
     def complete(incomplete: str) -> list[str]:
         try:
@@ -52,7 +54,7 @@ def _option(name: str, words: str, complete: Callable[[str], list[str]] | None =
 
 
 def _option_of_a_run(name: str) -> Any:
-    """An option that means what it means in a run."""
+    """An option with the same meaning as in a run."""
     told = OPTIONS[name]
     return typer.Option(name, metavar=told["metavar"], help=told["help"], show_default=False)
 
@@ -68,22 +70,37 @@ CaseName = Annotated[
     str,
     typer.Argument(metavar="CASE", help="A case's id.", autocompletion=_cases, show_default=False),
 ]
-CasesFolder = Annotated[Path | None, _option("--cases", "Folder of case files.")]
-AdaptersFolder = Annotated[Path | None, _option("--adapters-folder", "Folder of adapters.")]
+CasesFolder = Annotated[Path | None, _option("--cases", "The folder of case files.")]
+AdaptersFolder = Annotated[Path | None, _option("--adapters-folder", "The folder of adapters.")]
 ReportsFolder = Annotated[
-    Path | None, _option("--reports", "Where results lie [default: reports/]")
+    Path | None, _option("--reports", "The folder of results [default: reports/]")
 ]
 
 
-def case_named(name: str, folder: Path) -> Case:
-    """The case of that id. Raises `ConformanceError` with the nearest one."""
-    loaded = load_folder(folder)
+def well_formed(folder: Path) -> tuple[tuple[Case, ...], Exit]:
+    """The cases in a folder, and the exit code: malformed cases are reported and left out."""
+    refused: list[CaseError] = []
+    loaded = load_folder(folder, refused)
+    for error in refused:
+        typer.echo(f"error: {printable(str(error))}", err=True)
+    return loaded, Exit.BAD_INPUT if refused else Exit.OK
+
+
+def case_named(name: str, folder: Path) -> tuple[Case, Exit]:
+    """The case of that id, and the exit code: other cases that are malformed are reported.
+
+    Raises `ConformanceError` with the most similar id.
+    """
+    loaded, code = well_formed(folder)
     for case in loaded:
         if case.id == name:
             if not is_own(folder):
                 check_shapes([case])
-            return case
-    raise ConformanceError(f"no case {name!r}", hint=nearest(name, [case.id for case in loaded]))
+            return case, code
+    hint = nearest(name, [case.id for case in loaded])
+    hint = hint if hint.startswith("did you mean") else "`conformance list` shows all cases"
+    hint = "correct the malformed cases above" if code else hint
+    raise ConformanceError(f"there is no case {name!r}", hint=hint)
 
 
 def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
@@ -93,8 +110,8 @@ def adapters_named(names: list[str], folder: Path) -> tuple[Adapter, ...]:
 
 
 def in_report_order(runs: Iterable[Results], folder: Path) -> list[Results]:
-    """Results in the order of reports: by the `place` of their adapters, with the reference last.
-    An adapter that is not in the folder stands where one that names no place does.
+    """Results in the order of reports: by the `place` of their adapters, the reference last. An adapter
+    that is not in the folder has the default place.
     """
     places = {adapter.name: adapter.model.place for adapter in all_adapters(folder)}
     default = AdapterModel.model_fields["place"].default
@@ -126,9 +143,7 @@ def background(folder: Path, cases: Iterable[Case]) -> Background:
         titles={variant.id: variant.model.title for variant in variants},
         seconds=seconds,
         advice={
-            f"{a.name}/{name}": said
-            for a in adapters
-            for name, said in getattr(a.model, "advice", {}).items()
+            f"{a.name}/{name}": said for a in adapters for name, said in a.model.advice.items()
         },
         notes=notes,
         programs=programs,

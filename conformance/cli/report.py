@@ -1,4 +1,4 @@
-"""`conformance report`: the report of one or several adapters' results."""
+"""`conformance report`: write the report on the results of one or several adapters."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,10 +19,10 @@ def report(
     reports: options.ReportsFolder = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", help="Folder to write to [default: that of the results]"),
+        typer.Option("--output", help="The folder to write to [default: that of the results]"),
     ] = None,
 ) -> None:
-    """Write the report: index.html with its details, and report.md.
+    """Write the report: index.html with details/, and report.md.
 
     \b
     Examples:

@@ -16,7 +16,7 @@ from conformance.run.options import OPTIONS, listed
 
 HELP = f"""Run the cases on an adapter, judge them, and store the results in reports/ADAPTER.db.
 
-The run goes on where an earlier one of the same cases, versions and options was interrupted.
+An interrupted run with the same cases, versions and options is continued.
 
 \b
 Examples:
@@ -33,13 +33,15 @@ Examples:
 Options:
 {listed()}
 
-Everything else on the command line goes to pytest: -k, -x, -v, --lf, -n, --junitxml and the rest.
+All other options are passed to pytest: -k, -x, -v, --lf, -n, --junitxml and so on.
 """
+_NOTHING = """error: no case was selected
+  hint: `conformance list` shows all cases, `conformance list --adapters` all variants"""
 #: Options of earlier versions, and what to use instead.
 REMOVED: Mapping[str, str] = {
-    "--resume": "a run goes on by itself where it was interrupted; --fresh starts from the beginning",
-    "--repeat": "run several times with a --reports of its own each, then `conformance compare` them",
-    "--probe": "options with the framework's names are recognised by themselves; "
+    "--resume": "an interrupted run is continued without an option; --fresh starts from the beginning",
+    "--repeat": "run several times with different --reports, then `conformance compare A B`",
+    "--probe": "options with the framework's names are recognised; "
     "docs/implementations.md says how to declare others",
     "--verbose": "use -v",
 }
@@ -55,7 +57,7 @@ _CODES: Mapping[int, Exit] = {
 def run(context: typer.Context) -> None:
     for name in (word.partition("=")[0] for word in context.args):
         if name in REMOVED:
-            raise ConformanceError(f"the option {name} is gone; instead: {REMOVED[name]}")
+            raise ConformanceError(f"the option {name} was removed; instead: {REMOVED[name]}")
     parser = argparse.ArgumentParser("conformance run", add_help=False, allow_abbrev=False)
     for name, told in OPTIONS.items():
         parser.add_argument(name, **told)
@@ -78,5 +80,5 @@ def run(context: typer.Context) -> None:
     )
     ended = progress.suite.ended if progress.suite is not None else None
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and ended is None:
-        typer.echo("error: no case was selected", err=True)
+        typer.echo(_NOTHING, err=True)
     raise typer.Exit(_CODES.get(code, code) if ended is None else ended)

@@ -126,7 +126,7 @@ def of_variant(variant: str, results: Sequence[Results]) -> tuple[Result, ...]:
     found = tuple(r for run in results for r in run.results if r.variant == variant)
     if not found:
         known = [v for run in results for v in run.header.variants]
-        raise ResultsError(f"no results of {variant!r} here", hint=nearest(variant, known))
+        raise ResultsError(f"found no results of {variant!r}", hint=nearest(variant, known))
     return found
 
 
@@ -146,8 +146,8 @@ def run_by_run(runs: Mapping[str, Iterable[Results]]) -> SideBySide:
     adapters = [a for a in next(iter(found.values())) if all(a in own for own in found.values())]
     if not adapters:
         names = "; ".join(f"{', '.join(own)} in {name}" for name, own in found.items())
-        hint = "give runs of the same adapters, or one folder with all results"
-        raise ComparisonError(f"no adapter in common: {names}", hint=hint)
+        hint = "pass runs of the same adapters, or one folder with all results"
+        raise ComparisonError(f"the runs have no adapter in common: {names}", hint=hint)
     columns = {
         name: {place: seen for a in adapters for place, seen in own[a][1].items()}
         for name, own in found.items()

@@ -60,14 +60,15 @@ def compare(results: Sequence[Results], cases: Sequence[Case]) -> Comparison:
 
 def _refuse(results: Sequence[Results], cases: Sequence[Case]) -> None:
     if not results:
-        raise ComparisonError("no results to compare", hint="run an adapter first")
+        hint = "write the results first: `conformance run --adapter NAME`"
+        raise ComparisonError("there are no results to compare", hint=hint)
     belong_together([results])
     for run in results:
         missing = [v for v in run.header.variants if v not in run.header.disciplines]
         if missing:
             raise ComparisonError(f"no discipline for {missing[0]}", where=run.path)
     if cases_hash(cases) != results[0].header.cases:
-        words = "these are results of other cases than those given: the cases have changed since"
+        words = "found results of other cases: the cases have changed since the run"
         raise ComparisonError(words, where=results[0].path, hint="run the adapters again")
 
 

@@ -81,7 +81,7 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
     told = [v for v in beside if v.status is Status.REPORT]
     reported = any(e.tells(v) for e in covering for v in told)
     if entry and not deviates and verdict.status is not Status.UNSUPPORTED and not reported:
-        reason = f"known deviation is gone: take {entry.where} out ({entry.reason})"
+        reason = f"the known deviation is gone: remove {entry.where} ({entry.reason})"
         return Triaged(verdict, Triage.UNEXPECTED, reason, entry)
     return Triaged(verdict, Triage.EXPECTED)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import ValidationError
 
-from conformance.errors import CaseError
+from conformance.errors import CaseError, nearest
 from conformance.language import spec
 from conformance.language.features import CAPABILITIES
 from conformance.language.flow import Flow
@@ -48,6 +48,7 @@ _EXCEPTIONS = tuple(
     for name, value in vars(builtins).items()
     if isinstance(value, type) and issubclass(value, Exception)
 )
+_REGION = "write one: `{recompute: block(x), body: y = tanh(x)}`"
 _NAME_ANOTHER = "name {} (`gradients: {{of: sum(z)}}`), or write `procedure: inference`"
 
 
@@ -105,7 +106,7 @@ class CaseBuilder(Source):
             path = ("expect", "executions", name)
             self.refuse_other(name, regions, f"no region is named {name!r}", *path, key=True)
         if not regions:
-            raise self.error("no region is recomputed in this program", "program")
+            raise self.error("the program has no region", "program", hint=_REGION)
         release = model.release
         law = self._law(model.law) if model.law else None
         self._refuse_others(gradients.hooks, "hooks")
@@ -182,19 +183,22 @@ class CaseBuilder(Source):
         kinds = ("full", "values", "arange", "normal", "uniform", "integers")
         filled = [kind for kind in kinds if getattr(model, kind) is not None]
         if len(filled) != 1:
-            message = f"tensor {name!r} is filled in {len(filled)} ways, expected exactly one"
-            raise error(message, *path, hint=f"one of {', '.join(kinds)}")
+            found = " and ".join(filled) or "no values"
+            message = f"tensor {name!r} has {found}, expected one of {', '.join(kinds)}"
+            raise error(message, *path, hint="write `normal: 0.5`, for example")
         (kind,) = filled
         if kind == "values":
             values = self._numbers(model.values, (*path, "values"))
             shape = _shape_of(values)
             if shape is None or (model.shape is not None and tuple(model.shape) != shape):
                 wanted = model.shape or "lists of equal lengths"
-                message = f"values of {name!r} are of shape {shape}, expected {wanted}"
+                message = f"the values of {name!r} have shape {shape}, expected {wanted}"
                 raise error(message, *path, "values")
             fill = Fill("values", values=values)
         elif model.shape is None:
-            raise error(f"tensor {name!r} has no shape", *path)
+            raise error(
+                f"tensor {name!r} has no shape", *path, hint="write `shape: [3, 4]`, for example"
+            )
         else:
             shape = tuple(int(n) for n in model.shape)
             filling = getattr(model, kind)
@@ -207,7 +211,10 @@ class CaseBuilder(Source):
         floating = "float" in dtype
         gradient = model.gradient if model.gradient is not None else differentiable and floating
         if gradient and not floating:
-            raise error(f"a tensor of dtype {dtype} has no gradient", *path)
+            hint = "move it to `inputs`, and remove `gradient`"
+            raise error(
+                f"tensor {name!r} of dtype {dtype} cannot require a gradient", *path, hint=hint
+            )
         return Array(name, shape, dtype, fill, gradient)
 
     def _numbers(self, values: object, path: KeyPath) -> object:
@@ -226,8 +233,8 @@ class CaseBuilder(Source):
             return Procedure(written)
         backward = written.backward
         if backward == spec.BackwardModel():
-            message = "`backward` needs `between` or `after`"
-            hint = "`procedure: backward` alone is a backward pass"
+            message = "found an empty mapping, expected `between` or `after` in it"
+            hint = "write `procedure: backward` for one backward pass"
             raise self.error(message, "procedure", "backward", hint=hint)
         return Procedure("backward", between=backward.between or "", after=backward.after or "")
 
@@ -256,8 +263,8 @@ class CaseBuilder(Source):
         self._program.names.check(outputs, known | set(returned))
         for name, where in returned.items():
             if name not in leaves(outputs):
-                message = f"{name!r} is not among the outputs"
-                raise CaseError(message, where=where, hint="`returned` names an output")
+                message = f"`returned` names {name!r}, which is not among the outputs"
+                raise CaseError(message, where=where, hint=f"add it: `outputs: [{name}]`")
         return outputs
 
     def _error(self, inputs: Sequence[Array | Value | Generator]) -> ExpectedError | None:
@@ -289,8 +296,12 @@ class CaseBuilder(Source):
     def _refuse_others(self, names: Sequence[str], key: str) -> None:
         """Refuse names, listed under a key of `gradients`, of what requires no gradient."""
         for i, name in enumerate(names):
-            message = f"{name!r} requires no gradient"
-            self.refuse_other(name, self._asking, message, "gradients", key, i)
+            if name not in self._asking:
+                message = (
+                    f"found {name!r}, expected an input or a parameter that requires a gradient"
+                )
+                hint = nearest(name, self._asking)
+                raise self.error(message, "gradients", key, i, hint=hint)
 
     def _law(self, written: spec.LawModel) -> Law:
         self.refuse_other(written.name, LAWS, f"unknown law {written.name!r}", "law", "name")
@@ -310,7 +321,12 @@ class CaseBuilder(Source):
         """The loss, and what it is differentiated with respect to."""
         if self._procedure.kind == "inference":
             if self._model.gradients is not None:
-                raise self.error("inference has no gradients", "gradients")
+                raise self.error(
+                    "`procedure: inference` has no gradients",
+                    "gradients",
+                    hint="remove `gradients`, or leave `procedure` out",
+                    key=True,
+                )
             return None, ()
         loss = self._usual_loss() if gradients.of is None else self._loss(gradients.of, "of")
         wrt = self._asking if gradients.wrt is None else tuple(gradients.wrt)
@@ -342,7 +358,7 @@ class CaseBuilder(Source):
         path = ("gradients", key)
         match = re.fullmatch(r"(?:(sum|mean)\((\w+)\)|(\w+))", text.strip())
         if match is None:
-            raise self.error(f"found {text!r}, expected sum(name), mean(name) or a name", *path)
+            raise self.error(f"found {text!r}, expected `sum(name)`, `mean(name)` or a name", *path)
         loss = Loss(match[1] or "none", match[2] or match[3])  # type: ignore[arg-type]
         if loss.name in self._program.names.returned:
             raise self._program.names.unknown(loss.name, set(), self.at(*path))

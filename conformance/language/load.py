@@ -64,27 +64,31 @@ def _closed(part: Any) -> Any:
     return closed | ({"additionalProperties": False} if "patternProperties" in closed else {})
 
 
-def load_folder(folder: Path) -> tuple[Case, ...]:
-    """All cases below a folder, by file name and then in file order. Raises `CaseError`.
+def load_folder(folder: Path, refused: list[CaseError] | None = None) -> tuple[Case, ...]:
+    """All cases below a folder, by file name and then in file order.
 
-    What was found among generated programs is left alone where it can be loaded no longer.
+    Raises `CaseError`. With a list `refused`, malformed cases and files are left out, and their errors
+    are added to the list. Cases that `conformance fuzz` has found are left out if they are malformed.
     """
     files = sorted(folder.rglob("*.yaml"))
     if not files:
-        raise CaseError("no case files (*.yaml) here", where=folder)
+        raise CaseError("found no case files (*.yaml)", where=folder)
     cases: list[Case] = []
     for file in files:
         try:
-            cases += load_file(file)
+            cases += load_text(read_text(file, CaseError), str(file), refused)
         except CaseError as error:
-            if file.parent != folder / FOUND:
+            if file.parent == folder / FOUND:
+                print(f"left out: {printable(str(error))}", file=sys.stderr)
+            elif refused is None:
                 raise
-            print(f"left alone: {printable(str(error))}", file=sys.stderr)
+            else:
+                refused.append(error)
     first: dict[str, Case] = {}
     for case in cases:
         if first.setdefault(case.id, case) is not case:
             raise CaseError(
-                f"case {case.id!r} stands in two files, first at {first[case.id].where}",
+                f"found case {case.id!r} in two files, the other time at {first[case.id].where}",
                 where=case.where,
             )
     return tuple(cases)
@@ -95,8 +99,11 @@ def load_file(file: Path) -> tuple[Case, ...]:
     return load_text(read_text(file, CaseError), str(file))
 
 
-def load_text(text: str, name: str) -> tuple[Case, ...]:
-    """The cases in a text; `name` stands for the file in messages. Raises `CaseError`."""
+def load_text(text: str, name: str, refused: list[CaseError] | None = None) -> tuple[Case, ...]:
+    """The cases in a text; `name` stands for the file in messages.
+
+    Raises `CaseError`. With a list `refused`, malformed cases are left out, and their errors are added.
+    """
     file = Source(load(text, name), ())
     top = file.marked.value
     if not isinstance(top, dict):
@@ -119,14 +126,19 @@ def load_text(text: str, name: str) -> tuple[Case, ...]:
     used: set[KeyPath] = set()
     loaded: list[Case] = []
     for key, raw in cases.items():
-        source, filled = _with_tensors(Source(file.marked, ("cases", key)), raw, table)
-        used |= set(source.marked.moved.values())
-        for identity, chosen in _expanded(source, filled, family):
-            loaded.append(CaseBuilder(source.marked, source.path).case(identity, chosen))
+        try:
+            source, filled = _with_tensors(Source(file.marked, ("cases", key)), raw, table)
+            used |= set(source.marked.moved.values())
+            for identity, chosen in _expanded(source, filled, family):
+                loaded.append(CaseBuilder(source.marked, source.path).case(identity, chosen))
+        except CaseError as error:
+            if refused is None:
+                raise
+            refused.append(error)
     for name, (_, place) in table.items():
-        if place not in used:
-            hint = "name it (`inputs: x`), or leave it out"
-            raise file.error(f"no case names the tensor {name!r}", *place, hint=hint, key=True)
+        if place not in used and not refused:
+            hint = f"name it in a case (`inputs: {name}`), or remove it"
+            raise file.error(f"no case uses the tensor {name!r}", *place, hint=hint, key=True)
     return tuple(loaded)
 
 

@@ -31,6 +31,7 @@ from conformance.model.case import (
     refs,
     walk,
 )
+from conformance.words import counted
 
 Arguments = tuple[tuple[Tree, ...], Mapping[str, Tree]]
 RegionModel = spec.RegionModel | spec.DefineModel
@@ -60,6 +61,9 @@ class Names:
         #: was changed in place.
         self._memory: dict[str, str] = {}
         self._changed: dict[str, str] = {}
+        #: By region, the names that its body makes; and the keywords of the regions around what is read.
+        self._made: dict[str, set[str]] = {}
+        self._keywords: dict[str, str] = {}
 
     def follow(self, nodes: Iterable[Node], known: set[str]) -> None:
         """Check the nodes of a list; names that they make are added to `known`."""
@@ -117,7 +121,7 @@ class Names:
         named = list(refs(arguments))
         for i, ref in enumerate(named):
             if ref in named[:i]:
-                hint = f"one tensor may be two arguments of a call: `define: {region.name}(a, b)`"
+                hint = f"define the region first, `define: {region.name}(a, b)`, and then call it"
                 message = f"{ref.name!r} is an argument of region {region.name!r} twice"
                 raise CaseError(message, where=ref.where, hint=hint)
         inside = known | set(leaves(arguments))
@@ -128,11 +132,16 @@ class Names:
                 message = f"a layer's last statement must make {name!r}, the next layer's argument"
                 raise CaseError(message, where=layer[-1].where)
         made = {name for node in flat(region.body) for name in node_makes(node)}
+        self._made[region.name] = made
+        outer = self._keywords
+        self._keywords = outer | {
+            word: tree.name for word, tree in region.kwargs.items() if isinstance(tree, Ref)
+        }
         around = self._bound
         self._captured[region.name] = frozenset(region.captured()), around
         self._bound = around | made | set(leaves(arguments))
         self.follow(region.body, inside)
-        self._bound = around
+        self._bound, self._keywords = around, outer
         self.check(region.gives, inside)
         both = made & set(region.captured())
         if both and region.segment is None:
@@ -169,9 +178,9 @@ class Names:
         for ref in made:
             hint = OWN if RESERVED.fullmatch(ref.name) else ""
             if ref.name in self._functions:
-                hint = "a region has it"
+                hint = "a region has this name"
             elif ref.name in self.returned:
-                hint = "the return value of a region has it"
+                hint = "the return value of a region has this name"
             if hint:
                 message = f"the name {ref.name!r} is taken already"
                 raise CaseError(message, where=ref.where, hint=hint)
@@ -188,15 +197,27 @@ class Names:
             if ref.name not in known:
                 raise self.unknown(ref.name, known, ref.where)
             if new := self._changed.get(ref.name):
-                message = f"{ref.name!r} has been changed in place, and is called {new!r} now"
+                message = f"{ref.name!r} was changed in place, and its new name is {new!r}"
                 raise CaseError(message, where=ref.where, hint=f"read {new!r}")
 
     def unknown(self, name: str, known: set[str], where: Position | None) -> CaseError:
         """The error of a name that cannot be read here."""
         if name in self.returned:
-            message = f"{name!r} is the whole return value of a region: only `outputs` may name it"
-            return CaseError(message, where=where, hint="`gives` names its parts")
-        return CaseError(f"unknown name {name!r}", where=where, hint=nearest(name, known))
+            message = (
+                f"{name!r} is the whole return value of a region, and only `outputs` may name it"
+            )
+            return CaseError(message, where=where, hint="read its parts by their names in `gives`")
+        function = name.replace("_", "-")
+        inside = next((r for r, made in self._made.items() if name in made), "")
+        if name in self._functions | self._regions or function in self._regions:
+            hint = f"{name!r} is a region: read the names of its results, in `gives`"
+        elif name in self._keywords:
+            hint = f"{name!r} is a keyword: read the tensor by its name, {self._keywords[name]!r}"
+        elif inside:
+            hint = f"region {inside!r} makes {name!r}: add it to its `gives`"
+        else:
+            hint = nearest(name, known)
+        return CaseError(f"unknown name {name!r}", where=where, hint=hint)
 
 
 class ProgramBuilder(Source):
@@ -357,13 +378,18 @@ class ProgramBuilder(Source):
         if key in model.model_fields_set:
             given = getattr(model, key)
             if given in ([], {}):
-                raise self.error(f"found {described(given)}, expected a name in it", *path, key)
+                hint = f"leave `{key}` out for the last value that is made"
+                raise self.error(
+                    f"found {described(given)}, expected a name", *path, key, hint=hint
+                )
             return self._tree(given, (*path, key))
         *_, last = flat(nodes)
         made = node_makes(last)
         if len(made) != 1:
-            message = f"the last node makes several values, or none: `{key}` must name one"
-            hint = f"without `{key}`, it is the last value that is made"
+            message = (
+                f"the last entry of the program or body makes {len(made)} values, expected one"
+            )
+            hint = f"name the results: `{key}: [a, b]`"
             raise CaseError(message, where=last.where, hint=hint)
         return Ref(made[0], last.where)
 
@@ -375,11 +401,12 @@ class ProgramBuilder(Source):
             return ""
         self.identifier(name, *here)
         if self._inside:
-            hint = "it names an output of the program"
-            raise self.error("`returned` cannot stand inside a region", *here, hint=hint)
+            hint = "remove it; it is for regions of the program itself"
+            raise self.error("found `returned` in a region inside another one", *here, hint=hint)
         if isinstance(gives, Ref | Literal):
-            hint = "`gives` names it already" if isinstance(gives, Ref) else ""
-            raise self.error(f"{name!r} is neither a tuple nor a dict", *here, hint=hint)
+            hint = "write `gives: [a]` for a tuple, or `gives: {key: a}` for a dict"
+            message = f"the region returns one value, and {name!r} must be a tuple or a dict"
+            raise self.error(message, *here, hint=hint)
         self.names.returned_at[self.at(*path)] = self.at(*here)
         return name
 
@@ -466,7 +493,7 @@ class ProgramBuilder(Source):
         for key in ("takes", "kwargs"):
             if key in model.model_fields_set:
                 again = f"are given in brackets and again under {key!r}"
-                message, hint = f"arguments of {head.region!r} {again}", "write it in one place"
+                message, hint = f"arguments of {head.region!r} {again}", "write them in one place"
                 raise self.error(message, *path, key, hint=hint, key=True)
         for word in head.kwargs:
             self.identifier(word, *path)
@@ -477,15 +504,17 @@ class ProgramBuilder(Source):
         first = self.regions[call.region]
         if len(call.takes) != len(first.takes) or set(call.kwargs) != set(first.kwargs):
             number, names = len(first.takes), sorted(first.kwargs)
-            wanted = f"{number} positional argument(s) and {names} by name"
+            wanted = (
+                f"{counted(number, 'positional argument')} and {', '.join(names) or 'none'} by name"
+            )
             raise CaseError(f"region {call.region!r} takes {wanted}", where=call.where)
         for verb, its, firsts in (
             ("takes", (call.takes, call.kwargs), (first.takes, first.kwargs)),
             ("gives", call.gives, first.gives),
         ):
             if not _alike(its, firsts):
-                message = f"region {call.region!r} {verb} other containers"
-                hint = "a call has the lists and mappings of the region itself"
+                message = f"this call {verb} other lists and mappings than region {call.region!r}"
+                hint = f"write them as the region does under `{verb}`"
                 raise CaseError(message, where=call.where, hint=hint)
         return call
 
@@ -507,11 +536,12 @@ class ProgramBuilder(Source):
         """Refuse an argument, or a part of one, that has no name in the region's body."""
         if isinstance(raw, list | dict):
             if not raw:
-                raise self.error(f"found {described(raw)}, expected a name in it", *path)
+                hint = "write `takes: []` for no arguments; an argument has at least one name"
+                raise self.error(f"found {described(raw)}, expected a name", *path, hint=hint)
             for key, part in raw.items() if isinstance(raw, dict) else enumerate(raw):
                 self._refuse_nameless(part, (*path, key))
         elif not isinstance(raw, str):
-            hint = "declare it among the inputs: `scale: {value: 2}`"
+            hint = "declare a value among the inputs: `scale: {value: 2}`"
             raise self.error(f"found {described(raw)}, expected a name", *path, hint=hint)
 
     def _tree(self, raw: object, path: KeyPath) -> Tree:

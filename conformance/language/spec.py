@@ -7,6 +7,7 @@ location of an error, they cannot be taken for a key.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Any, TypeAlias, Union
 from typing import Literal as OneOf
 
@@ -23,6 +24,7 @@ from pydantic_core import PydanticCustomError
 
 from conformance.errors import nearest
 from conformance.language.features import CAPABILITIES
+from conformance.language.yaml_marks import CUT, is_cut
 from conformance.model.case import Untrained, Use
 
 Scalar: TypeAlias = bool | int | float | str | None
@@ -43,6 +45,20 @@ Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
 Dtype = OneOf["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"]
 
 
+def _hint(key: str, known: Collection[str]) -> str:
+    """What to write in place of an unknown key."""
+    if is_cut(key):
+        return CUT
+    if key in ("checkpoint", "remat"):
+        return "write `recompute`"
+    if known == {"value"}:
+        return "an input with a value has no other key; leave `value` out for a tensor"
+    for owner, model in (("a region", RegionModel), ("`gradients`", GradientsModel)):
+        if key in model.model_fields:
+            return f"{key!r} is a key of {owner}"
+    return nearest(key, known)
+
+
 class Model(BaseModel):
     """Base of all models: unknown keys are errors, values are frozen, numbers are finite."""
 
@@ -56,7 +72,7 @@ class Model(BaseModel):
         known = {field.alias or name for name, field in cls.model_fields.items()}
         for key in written if isinstance(written, dict) else ():
             if key not in known:
-                context = {"key": key, "hint": nearest(str(key), known)}
+                context = {"key": key, "hint": _hint(str(key), known)}
                 raise PydanticCustomError("unknown_key", "unknown key", context)
         return written
 

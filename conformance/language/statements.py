@@ -15,12 +15,14 @@ from conformance.errors import CaseError, nearest
 from conformance.language.operations import OPERATIONS, RENAMED, Operation, OptionSpec
 from conformance.language.source import is_finite
 from conformance.language.spec import Dtype
+from conformance.language.yaml_marks import CUT, is_cut
 from conformance.model.case import NUMBER, Argument, Literal, Option, Position, Ref, Statement
+from conformance.words import counted
 
 #: Characters; longer texts only keep the parser busy.
 MAX_LENGTH = 2_000
-_FORM = "a statement reads `name = op(arguments, option=literal)`"
-_HEAD = "a region begins with its name, or as its call: `block(x, mask=m)`"
+_FORM = "write `name = operation(arguments, option=value)`"
+_HEAD = "write the region's name (`recompute: block`), or its call (`recompute: block(x, mask=m)`)"
 #: What stands for `$i` while Python parses a text: letters, and as many.
 _STAND_IN = "ǂǂ"
 
@@ -64,7 +66,8 @@ def parse(text: str, where: Position, regions: Collection[str] = ()) -> Statemen
             column = error.offset or 1
             inside = error.lineno == 1 and column <= len(bare)
             where, reason = _shift(where, column - 1 if inside else 0), error.msg
-        raise CaseError(f"not a statement: {text!r} ({reason})", where=where, hint=_FORM) from error
+        hint = CUT if is_cut(bare) else _FORM
+        raise CaseError(f"not a statement: {text!r} ({reason})", where=where, hint=hint) from error
 
 
 def _parsed(
@@ -77,7 +80,7 @@ def _parsed(
         raise place.error(f"found {text!r}, expected one assignment", assign.targets[1], _FORM)
     call = assign.value
     if not isinstance(call, ast.Call):
-        message = f"the right-hand side of {text!r} is not a call of an operation"
+        message = f"found {ast.unparse(call)!r}, expected a call of an operation"
         raise place.error(message, call, "write one operation per statement: `y = add(a, b)`")
     targets = _targets(assign.targets[0], place)
     function = _name(call.func) if isinstance(call.func, ast.Name) else ""
@@ -88,8 +91,10 @@ def _parsed(
     arguments = _arguments(call, operation, place)
     results = options["sections"] if operation.results == 0 else operation.results
     if len(targets) != results:
-        message = f"{operation.name} gives {results} result(s), found {len(targets)} name(s)"
-        raise place.error(message, assign.targets[0], operation.signature())
+        message = (
+            f"{operation.name} returns {results} result(s), found {counted(len(targets), 'name')}"
+        )
+        raise place.error(message, assign.targets[0], f"write `{operation.signature()}`")
     return Statement(targets, operation.name, arguments, options, place.start)
 
 
@@ -144,26 +149,33 @@ def _region_call(
     def read(node: ast.expr) -> Ref:
         if isinstance(node, ast.Name) and node.id != _STAND_IN:
             return Ref(_name(node), place.of(node))
-        hint = (
-            "a number is declared among the inputs (`scale: {value: 2}`); lists and mappings of "
-            "names stand under `takes` and `kwargs`"
-        )
+        hint = "declare a value among the inputs: `scale: {value: 2}`"
+        if isinstance(node, ast.List | ast.Tuple | ast.Dict):
+            hint = "write lists and mappings under `takes` or `kwargs`: `takes: [[a, b]]`"
         raise place.error(f"found {ast.unparse(node)!r}, expected a name", node, hint)
 
     kwargs: dict[str, Ref] = {}
     for word in call.keywords:
         if word.arg is None or word.arg in kwargs:
-            found = f"argument {word.arg!r} is given twice" if word.arg else "found '**'"
-            raise place.error(found, word, "each argument by its name")
+            found = (
+                f"argument {word.arg!r} is given twice"
+                if word.arg
+                else "found '**', expected names"
+            )
+            raise place.error(found, word, "write each argument by its name: `block(x, mask=m)`")
         kwargs[word.arg] = read(word.value)
     return RegionCall(targets, region, tuple(map(read, call.args)), kwargs, place.start)
 
 
 def _operation(call: ast.Call, name: str, place: _Place, regions: Collection[str]) -> Operation:
     if not name:
-        raise place.error("an operation is called by its plain name", call.func)
+        found = ast.unparse(call.func)
+        hint = nearest(found.rpartition(".")[2], OPERATIONS)
+        message = f"found {found!r}, expected the name of an operation"
+        raise place.error(message, call.func, hint)
     if name not in OPERATIONS:
         near = nearest(name, (*OPERATIONS, *regions))
+        near = near if near.startswith("did you mean") else "docs/cases.md lists the operations"
         hint = f"did you mean {RENAMED[name]!r}?" if name in RENAMED else near
         raise place.error(f"unknown operation {name!r}", call.func, hint)
     return OPERATIONS[name]
@@ -173,7 +185,7 @@ def _targets(target: ast.expr, place: _Place) -> tuple[str, ...]:
     parts = target.elts if isinstance(target, ast.Tuple) else [target]
     names = [_name(part) for part in parts if isinstance(part, ast.Name)]
     if len(names) != len(parts) or NUMBER in names:
-        raise place.error("a result is assigned to a plain name", target)
+        raise place.error(f"found {ast.unparse(target)!r}, expected a name for the result", target)
     if len(set(names)) < len(names):
         raise place.error("two results have the same name", target)
     return tuple(names)
@@ -181,8 +193,10 @@ def _targets(target: ast.expr, place: _Place) -> tuple[str, ...]:
 
 def _arguments(call: ast.Call, operation: Operation, place: _Place) -> tuple[Argument, ...]:
     if len(call.args) != len(operation.tensors):
-        wanted = f"{operation.name} takes {len(operation.tensors)} argument(s)"
-        raise place.error(f"{wanted}, found {len(call.args)}", call, operation.signature())
+        wanted = f"{operation.name} takes {counted(len(operation.tensors), 'argument')}"
+        raise place.error(
+            f"{wanted}, found {len(call.args)}", call, f"write `{operation.signature()}`"
+        )
     arguments: list[Argument] = []
     for node, name in zip(call.args, operation.tensors, strict=True):
         if not name.endswith("..."):
@@ -190,11 +204,11 @@ def _arguments(call: ast.Call, operation: Operation, place: _Place) -> tuple[Arg
             continue
         if not isinstance(node, ast.List | ast.Tuple) or not node.elts:
             message = f"{operation.name} takes a list of names"
-            raise place.error(message, node, operation.signature())
+            raise place.error(message, node, f"write `{operation.signature()}`")
         parts = [_argument(part, place) for part in node.elts]
         names = tuple(part for part in parts if isinstance(part, Ref))
         if len(names) < len(parts):
-            raise place.error("a list of tensors holds names", node)
+            raise place.error("found a number in a list of tensors, expected names", node)
         arguments.append(names)
     return tuple(arguments)
 
@@ -206,7 +220,8 @@ def _argument(node: ast.expr, place: _Place) -> Ref | Literal:
     if value == NUMBER or (isinstance(value, bool | int | float) and is_finite(value)):
         return Literal(value)
     message = f"found {ast.unparse(node)!r}, expected a name or a number"
-    raise place.error(message, node, "write one operation per statement, and name each result")
+    hint = "write one operation per statement, and give each result a name"
+    raise place.error(message, node, hint)
 
 
 def _literal(node: ast.expr) -> object:
@@ -225,7 +240,7 @@ def _options(call: ast.Call, operation: Operation, place: _Place) -> Mapping[str
     for keyword in call.keywords:
         name = (keyword.arg or "**").replace(_STAND_IN, NUMBER)
         if name not in operation.options:
-            hint = nearest(name, operation.options) if operation.options else "it has none"
+            hint = nearest(name, operation.options) if operation.options else "it has no options"
             raise place.error(f"{operation.name} has no option {name!r}", keyword, hint)
         if name in options:
             raise place.error(f"option {name!r} is given twice", keyword)
@@ -239,7 +254,7 @@ def _options(call: ast.Call, operation: Operation, place: _Place) -> Mapping[str
     for name, spec in operation.options.items():
         if spec.required and name not in options:
             message = f"{operation.name} needs its option {name!r}"
-            raise place.error(message, call, operation.signature())
+            raise place.error(message, call, f"write `{operation.signature()}`")
     return options
 
 

@@ -28,6 +28,17 @@ _MERGE = "tag:yaml.org,2002:merge"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
+#: What to do where YAML has cut a text at a comma, in braces or brackets.
+CUT = (
+    'YAML cuts texts at commas inside braces and brackets: put the text in quotes, "y = add(a, b)"'
+)
+
+
+def is_cut(text: str) -> bool:
+    """Whether a text looks like a part of a call that YAML has cut at a comma."""
+    return text.count("(") != text.count(")")
+
+
 #: libyaml reads ten times as fast; PyYAML may have been built without it.
 _Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -97,7 +108,8 @@ class _Loader(yaml.composer.Composer, _Safe):  # type: ignore[misc]
                 hint = f'write it in quotes: "{key.value}"' if scalar else ""
                 raise self._refusal(f"found {given} as a key, expected text", key, hint)
             if key.value in seen:
-                raise self._refusal(f"key {key.value!r} is given twice", key)
+                hint = CUT if is_cut(key.value) else ""
+                raise self._refusal(f"key {key.value!r} is given twice", key, hint)
             seen.add(key.value)
         return node
 
@@ -205,7 +217,10 @@ def load(
     except yaml.MarkedYAMLError as raised:
         mark = raised.problem_mark
         where = Position(file, mark.line + 1, mark.column + 1) if mark else file
-        raise error(f"not YAML: {raised.problem or raised}", where=where) from raised
+        problem = raised.problem or str(raised)
+        hint = "separate the entries in braces by commas, and quote texts that contain `: `"
+        hint = hint if "',' or" in problem else ""
+        raise error(f"not YAML: {problem}", where=where, hint=hint) from raised
     except (yaml.YAMLError, ValueError) as raised:
         raise error(f"not YAML: {raised}", where=file) from raised
     except RecursionError as raised:

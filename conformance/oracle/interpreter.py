@@ -275,10 +275,12 @@ class _Checking(Interpreter):
             if operation.name in _RAISING:
                 raise
             shapes = [str(t.shape) for t in tape.tensors_in(arguments)]
+            found = f"tensors of shape {' and '.join(shapes)}" if shapes else "these arguments"
+            reason = "" if "operand" in str(error) else f": {error}"  # NumPy's own words
             raise CaseError(
-                f"{operation.name} does not fit {' and '.join(shapes) or 'what it is given'}: {error}",
+                f"{operation.name} does not accept {found}{reason}",
                 where=step.statement.where,
-                hint=f"{operation.signature()} gives: {operation.shape}",
+                hint=f"`{operation.signature()}`: {operation.shape}",
             ) from error
 
     def _call(
@@ -315,8 +317,9 @@ class _Checking(Interpreter):
     ) -> tuple[Tensor | None, int | None]:
         value = names[loss.name] if loss else None
         if loss and not (isinstance(value, Tensor) and "float" in value.dtype):
-            message = f"{loss.name!r} is not a floating-point tensor, and has no gradient"
-            raise CaseError(message, where=self.case.where)
+            message = f"the loss {loss.name!r} is not a floating-point tensor, and has no gradient"
+            hint = "name another output in `gradients: {of: sum(y)}`, or use `astype` before"
+            raise CaseError(message, where=self.case.where, hint=hint)
         if loss and loss.reduction == "mean" and isinstance(value, Tensor) and not value.data.size:
             message = f"{loss.name!r} has no elements, and so no mean"
             raise CaseError(message, where=self.case.where)
@@ -336,9 +339,9 @@ def check_shapes(cases: Iterable[Case]) -> None:
         for scalar in (loss, run.second_loss):
             if scalar is not None and scalar.data.size != 1:
                 raise CaseError(
-                    f"what is differentiated is of shape {scalar.shape}, expected one number",
+                    f"the loss has shape {scalar.shape}, expected one number",
                     where=case.where,
-                    hint="`sum(name)` or `mean(name)` of it is one",
+                    hint="write `gradients: {of: sum(y)}` or `mean(y)`",
                 )
 
 

@@ -42,8 +42,8 @@ class Shard:
         """The shard that is written `2/4`. Raises `ConformanceError` for anything else."""
         match = _SHARD.fullmatch(text)
         if match is None or int(match[1]) > int(match[2]):
-            hint = "write which of how many: --shard 2/4 is the second of four"
-            raise ConformanceError(f"{text!r} is no shard", hint=hint)
+            hint = "write --shard 2/4 for the second of four parts"
+            raise ConformanceError(f"found --shard {text!r}, expected NUMBER/OF", hint=hint)
         return cls(int(match[1]), int(match[2]))
 
     def __contains__(self, pair: Pair) -> bool:
@@ -108,13 +108,13 @@ def select(
     for name, value in limits.items():
         if not 0 < value < float("inf"):
             option = f"--{name.replace('_', '-')}"
-            raise ConformanceError(f"{option} {value:g}: a limit is a number above 0")
+            raise ConformanceError(f"found {option} {value:g}, expected a number above 0")
     found = [find_adapter(name, paths.adapters) for name in dict.fromkeys(adapters)]
     selected = [replace(a, model=a.model.model_copy(update=dict(limits))) for a in found]
     shares: list[str] = []
     if described is not None:
         if len(selected) != 1:
-            raise AdapterError("an implementation needs one adapter to run in, and no more")
+            raise AdapterError("--implementation needs exactly one --adapter")
         if known is not None and not known.suffix:
             described = described.changed(known=[*described.model.known, str(known)])
             known = None
@@ -124,9 +124,9 @@ def select(
         selected = [adapt(selected[0], described)]
     if known is not None:
         if len(selected) != 1:
-            raise AdapterError("a list of known deviations is one adapter's, and no more")
+            raise AdapterError("--known needs exactly one --adapter")
         if not known.is_file():
-            raise AdapterError("no such file of known deviations", where=known)
+            raise AdapterError("there is no such file of known deviations", where=known)
         selected = [replace(selected[0], deviations=known)]
     names = [adapter.name for adapter in selected]
     for name in names:
@@ -136,7 +136,7 @@ def select(
     for name in variants:
         if not any(name in (v.name, v.id) for v in all_variants):
             hint = nearest(name, [v.id if "/" in name else v.name for v in all_variants])
-            raise AdapterError(f"no variant {name!r} in {', '.join(names)}", hint=hint)
+            raise AdapterError(f"there is no variant {name!r} in {', '.join(names)}", hint=hint)
     cases = load_folder(paths.cases)
     if not is_own(paths.cases):
         check_shapes(cases)
@@ -179,7 +179,8 @@ def _wanted(patterns: Sequence[str], ids: Sequence[str], paths: Paths) -> frozen
         matching = fnmatch.filter(ids, pattern.replace("[", "[[]"))
         if not matching:
             hint = nearest(pattern, ids)
-            raise AdapterError(f"no case {pattern!r}", where=paths.cases, hint=hint)
+            hint = hint if hint.startswith("did you mean") else "`conformance list` shows all cases"
+            raise AdapterError(f"there is no case {pattern!r}", where=paths.cases, hint=hint)
         names.update(matching)
     return frozenset(names)
 

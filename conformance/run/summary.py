@@ -1,4 +1,4 @@
-"""The end of a run in words: a table of outcomes by variant, then what was unexpected."""
+"""The summary of a run: a table of outcomes by variant, then the unexpected verdicts."""
 
 import io
 from collections import Counter
@@ -106,8 +106,8 @@ def discipline_hint(results: Results, cases: Sequence[Case], variants: Sequence[
     if not wrong or 2 * number < len(wrong):
         return ""
     return (
-        f"hint: {number} of {len(wrong)} wrong results of executions are right under the discipline "
-        f"{best}: say --discipline {best}"
+        f"hint: {number} of {len(wrong)} results that fail the check `executions` pass it under the "
+        f"discipline {best}: add --discipline {best}"
     )
 
 
@@ -140,14 +140,18 @@ def summary(runs: Sequence[AdapterRun]) -> Iterator[Table | Text]:
         if run.hint:
             yield Text(run.hint, style="yellow")
         for entry in run.stale:
-            words = f"{entry.where}: explains nothing in this run; take it out ({entry.reason})"
+            words = (
+                f"{entry.where}: explains nothing in this run; remove the cause ({entry.reason})"
+            )
             yield Text(words, style="red")
         if run.broken:
             yield Text(run.broken, style="magenta")
             if run.file.is_file():
-                yield Text(f"of an earlier run, and left as they are: {run.file}")
+                yield Text(f"results of an earlier run, unchanged: {run.file}")
         if run.interrupted:
-            yield Text(f"{run.name} is not whole: {run.interrupted}; the same command goes on")
+            yield Text(
+                f"{run.name} is incomplete: {run.interrupted}; the same command continues it"
+            )
     for run in runs:
         if run.results:
             yield Text(f"results: {run.file}")

@@ -74,7 +74,8 @@ def read(path: Path) -> Results:
     Raises `ResultsError` for a file that is missing, truncated, foreign or of another schema.
     """
     if not path.is_file():
-        raise ResultsError("no such file of results", where=path, hint="run an adapter first")
+        hint = "write the results first: `conformance run --adapter NAME`"
+        raise ResultsError("there is no such file of results", where=path, hint=hint)
     # A folder that is read-only has no room for what SQLite shares between processes.
     immutable = "" if os.access(path.parent, os.W_OK) else "&immutable=1"
     with translated(path):
@@ -86,7 +87,7 @@ def read(path: Path) -> Results:
                 "SELECT id FROM run ORDER BY ended IS NULL, id DESC LIMIT 1"
             ).fetchone()
             if newest is None:
-                raise ResultsError("it holds no run", where=path, hint=_RUN_AGAIN)
+                raise ResultsError("the file contains no run", where=path, hint=_RUN_AGAIN)
             with _without_collecting():
                 return Reader(path, connection, newest[0]).results()
 
@@ -110,10 +111,12 @@ def translated(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        message = f"not a whole file of results: {error}"
+        message = f"the file of results is incomplete: {error}"
         raise ResultsError(message, where=path, hint=_RUN_AGAIN) from error
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError, zlib.error) as error:
-        raise ResultsError(f"malformed: {error}", where=path, hint=_RUN_AGAIN) from error
+        raise ResultsError(
+            f"the file of results is malformed: {error}", where=path, hint=_RUN_AGAIN
+        ) from error
 
 
 def check_kind(path: Path, connection: sqlite3.Connection) -> None:
@@ -122,16 +125,16 @@ def check_kind(path: Path, connection: sqlite3.Connection) -> None:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         schema = connection.execute("PRAGMA user_version").fetchone()[0]
         if application != APPLICATION:
-            raise ResultsError("a database of something else, not of results", where=path)
+            raise ResultsError("found another database, expected a file of results", where=path)
         if schema != SCHEMA:
             raise ResultsError(
-                f"schema {schema}, but this version of the suite reads schema {SCHEMA}",
+                f"found schema {schema}, expected schema {SCHEMA} (of another version)",
                 where=path,
-                hint=f"move it away, or read it with the version that wrote it; else {_RUN_AGAIN}",
+                hint=f"move the file away and {_RUN_AGAIN}, or read it with the version that wrote it",
             )
         problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if problem != "ok":
-        raise ResultsError(f"a damaged file: {problem}", where=path, hint=_RUN_AGAIN)
+        raise ResultsError(f"the file is damaged: {problem}", where=path, hint=_RUN_AGAIN)
 
 
 def unite(parts: Sequence[Results]) -> Results:
@@ -148,11 +151,11 @@ def unite(parts: Sequence[Results]) -> Results:
         if not differing and part.planned != first.planned:
             differing = f"plans: {len(first.planned)} and {len(part.planned)} pairs"
         if differing:
-            words = f"these are parts of different runs, with other {differing}"
+            words = f"found parts of different runs, with other {differing}"
             raise ComparisonError(words, where=f"{first.path}, {part.path}", hint=hint)
         for result in part.results:
             if found.setdefault(result.pair, result) is not result:
-                words = f"{result.case} on {result.variant} is in two parts of a run"
+                words = f"found {result.case} on {result.variant} in two parts of a run"
                 raise ComparisonError(words, where=part.path, hint=hint)
     lacking = [pair for pair in first.planned if pair not in found]
     headers = [part.header for part in parts]

@@ -87,9 +87,11 @@ class Store:
                     self._connection.execute(again, (last,))
                     self._plan(planned)
                 stored = self._judged()
-                words = f"going on after {len(stored):,} of {len(planned):,} pairs"
+                words = f"continuing after {len(stored):,} of {len(planned):,} pairs"
                 return Begun(stored, f"{words} (--fresh starts from the beginning)")
-            message = f"an earlier run was cut off, with other {differing}; this is a new run"
+            message = (
+                f"an interrupted run had other {differing}; this run starts from the beginning"
+            )
         with self._transaction():
             values = (getattr(header, name) for name in HEADER)
             cursor = self._connection.execute(
@@ -225,9 +227,9 @@ class Store:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ComparisonError(
-                "another run writes its results here",
+                "another run is writing to this file",
                 where=self.path,
-                hint="wait for its end, or name another folder with --reports",
+                hint="wait until it ends, or use another folder: --reports FOLDER",
             ) from None
         except OSError:
             return  # a file system without locks
@@ -252,7 +254,7 @@ class Store:
             raise WriteError(
                 f"cannot be written: {error}",
                 where=self.path,
-                hint="make room, or name another folder with --reports; what is stored is kept",
+                hint="free some space, or use another folder: --reports FOLDER; stored results are kept",
             ) from error
 
 
