@@ -85,7 +85,7 @@ def _report(runs: Sequence[Results], reports: Path, folder: Path) -> Path:
 def _few(run: Results) -> Results:
     chosen = tuple(result for result in run.results if result.case in SAMPLE)
     header = replace(run.header, selection="six cases")
-    return replace(run, header=header, results=chosen)
+    return replace(run, header=header, results=chosen, planned=())
 
 
 def _picture(page: Path, target: Path) -> None:
