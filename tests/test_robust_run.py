@@ -287,7 +287,7 @@ def test_a_run_of_other_cases_begins_anew(start, run, tmp_path):
     (other / "mini.yaml").write_text(text.replace("family: mini", "family: maxi"))
     done = run(*variants("right"), "--cases", str(other))
     assert done.returncode == Exit.OK
-    assert "an earlier run was cut off, with other cases" in done.stdout
+    assert "an interrupted run had other cases" in done.stdout
     assert {r.case.partition("/")[0] for r in read(tmp_path).results} == {"maxi"}
 
 
