@@ -542,7 +542,7 @@ FAMILIES: Mapping[str, str] = {
     "procedure": "the procedure is this one",
     "between": "this happens between forward and backward",
     "outside": "the operation is in the program, outside of regions",
-    "last-saved": "the operation is the last of the region that saves something, and backward reads it",
+    "last-saved": "the operation is the last in a region to save something, and the region runs again",
     "flows-through": "a gradient of all that require one flows through the operation, in the region",
     "changes": "a statement of the region does this when it is called again",
     "raises": "the program has to raise this error",
@@ -569,7 +569,7 @@ def of_region(place: Place) -> Iterator[str]:
     yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))
     of = backward(place.flow)
     last = (of.last(call) for call in place.calls if call in of.again)
-    yield from (f"last-saved:{s.statement.op}" for s in last if isinstance(s, Step) and s in asked)
+    yield from (f"last-saved:{s.statement.op}" for s in last if isinstance(s, Step))
     inside = (step for call in place.calls for step in of.inside(call))
     yield from (f"flows-through:{step.statement.op}" for step in inside if step in of.steps)
     yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)
