@@ -260,6 +260,15 @@ def test_what_a_layer_of_paddle_has_saved_is_not_changed(op: str, written: bool)
     assert isinstance(made, Text) is written
 
 
+def test_a_part_of_the_gradients_reaches_regions_that_depend_on_it() -> None:
+    node = region("r", "y", "t = matmul(y, w)")
+    text = HEAD + f"      - {node}\n      - z = sin(t)\n    procedure: part\n"
+    for wrt, comes in (("x", False), ("y", True)):
+        (one,) = load_text(f"{text}    gradients: {{wrt: [{wrt}]}}\n", "f.yaml")
+        assert ("reached-with-keywords" in features_of(one).case) is comes
+        assert "reached-as-operation" in features_of(one).case
+
+
 def test_training_asks_for_gradients_that_it_does_not_return() -> None:
     training = "{train: {steps: 2, learning_rate: 0.1}}\n    gradients: {wrt: %s}"
     for wrt, zeros in (("[v]", True), ("[w]", False)):

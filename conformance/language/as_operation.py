@@ -38,7 +38,8 @@ REGION: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
         lambda p: _reached(p, keywords=False),
     ),
     "reached-with-keywords": (
-        "the same as `reached-as-operation`, with arguments by keyword among those of the operation",
+        "the same as `reached-as-operation`, with arguments by keyword among those of the operation, "
+        "and with the gradients alone that are asked for where the procedure is `part`",
         lambda p: _reached(p, keywords=True),
     ),
     "reached-only-as-operation": (

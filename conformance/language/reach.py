@@ -157,12 +157,15 @@ def entries(call: Call, *, keywords: bool = False, inside: bool = False) -> froz
     return frozenset(tensor for tensor in (*taken, *captured) if tensor.floating)
 
 
-def through_regions(flow: Flow, *, keywords: bool = False) -> tuple[Reached, ...]:
+def through_regions(
+    flow: Flow, *, keywords: bool = False, only: frozenset[Tensor] | None = None
+) -> tuple[Reached, ...]:
     """What each backward pass reaches where each region is one operation: as soon as one of its
     results is reached, all its `entries` are, and it runs again as a whole, with the gradients of
     all its results with respect to all its entries. A map takes a region apart: one that is mapped
-    does not run again."""
-    given = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
+    does not run again. With `only`, no other tensors of the program's require a gradient."""
+    every = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
+    given = every if only is None else every & only
     ends = losses(flow, handles=True)
     return tuple(_back(flow.items, given, {loss}, keywords) for loss in ends)
 
@@ -272,8 +275,10 @@ class Reach:
 
     @cached_property
     def keyword_passes(self) -> tuple[Reached, ...]:
-        """What is reached through regions if arguments by keyword are among those of the operation."""
-        return through_regions(self._flow, keywords=True)
+        """What is reached through regions if arguments by keyword are among those of the operation, and
+        the framework is told which gradients are asked for where the procedure is `part`."""
+        part = self._flow.case.procedure.kind == "part"
+        return through_regions(self._flow, keywords=True, only=self.wanted if part else None)
 
 
 @lru_cache(maxsize=4)
