@@ -1,0 +1,37 @@
+"""The page about models of transformers, from outcomes that are made up here."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import pytest
+
+from tools import models
+from tools.models import Outcome
+
+
+@pytest.fixture(autouse=True)
+def versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.2")
+
+
+def test_the_page_lists_what_deviates_and_what_is_right() -> None:
+    right, wrong = Outcome("right"), Outcome("wrong", "gradients: 1 of 2 differ, w|x: <none>")
+    found = {
+        "Good": {"non-reentrant": right, "reentrant": right},
+        "Bad": {"non-reentrant": right, "reentrant": wrong},
+        "Worse": {"non-reentrant": wrong, "reentrant": wrong},
+        "Also": {"non-reentrant": wrong, "reentrant": wrong},
+        "Norm": {"non-reentrant": Outcome("right", "1 of 2 differ"), "reentrant": right},
+        "Odd": {mode: Outcome("not checked", "no size") for mode in models.MODES},
+    }
+    page = "\n".join(models.page(found))
+    assert "| non-reentrant | 3 | 0 | 2 | 0 | 1 |" in page
+    assert (
+        "| Worse, Also | non-reentrant, reentrant | gradients: 1 of 2 differ, w\\|x: \\<none> |"
+        in page
+    )
+    assert "| Bad | reentrant | gradients" in page
+    assert "| Odd | non-reentrant, reentrant | no size |" in page
+    assert "\nGood, Norm.\n" in page
+    assert "runs twice: Norm." in page
