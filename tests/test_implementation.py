@@ -406,7 +406,7 @@ def test_a_run_under_the_wrong_discipline_says_which_one_fits(folder: Path) -> N
 def test_what_is_built_on_a_variant_has_its_discipline_and_what_it_keeps(tmp_path: Path) -> None:
     described = describe("memory:keep", discipline=None)
     model = built_on(described, ["torch/non-reentrant"], ADAPTERS).model
-    early = {"dropout": "mask early", "solve": "a out mask early"}
+    early = {"dropout": "mask early elements", "solve": "a out mask early"}
     early |= {"loop_sin": "x mask early", "avg_pool2d": "x", "to_complex": "a b"}
     assert (model.discipline, model.residuals) == ("early-stop", early)
     assert not model.refuses

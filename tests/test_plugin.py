@@ -203,7 +203,7 @@ def test_broken_adapter_is_one_message(session, pytester, more):
     text = done.stdout.str() + done.stderr.str()
     assert text.count("No module named 'framework_that_nobody_has'") == 1
     assert "Traceback" not in text
-    assert text.count(f"of an earlier run, and left as they are: {before}") == 1
+    assert text.count(f"results of an earlier run, unchanged: {before}") == 1
     assert before.exists()
 
 

@@ -258,8 +258,8 @@ def test_going_on_runs_nothing_twice(start, run, tmp_path, adapter):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["-k", "square"], "with other selections: none and -k square"),
-        (["--time-limit", "90"], "with other limits: seconds none and 90.0"),
+        (["-k", "square"], "had other selections: none and -k square"),
+        (["--time-limit", "90"], "had other limits: seconds none and 90.0"),
         (["--fresh"], ""),
     ],
 )
