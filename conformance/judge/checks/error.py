@@ -1,15 +1,15 @@
-"""The program runs to its end; or it raises the promised error, lives on, and works afterwards.
+"""The program runs to its end; or it raises the promised error and works afterwards.
 
-Where the case says `error: {as: plain}`, recompute may refuse what the plain program refuses: if that
-raises, the recomputed program may raise the same error, and if it runs, the reference alone says what it
-should compute. The same error is one of its type, or one that names it in its message. An error that
-Python raises for a wrong program, such as `NameError`, refuses nothing: the program is `broken`.
+With `error: {as: plain}`, recompute may refuse what the plain program refuses. If the plain program
+raises, the recomputed one may raise the same error. If the plain program runs, the reference says what
+the recomputed one must compute. Two errors are the same if they have the same type, or if one names
+the other's type in its message. An error that Python raises for a wrong program, such as `NameError`,
+is no refusal: the program is `broken`.
 
-The good run that follows is run once before the error, too. What fails there already says nothing about
-the error, and is judged where no error is promised.
+A case that promises an error has a good run after it. The good run is also tried before the error. If
+it fails there, too, the failure says nothing about the error.
 
-Also the place where a run that did not finish is judged: a crash, a time-out, an error that nobody
-promised.
+A crash, a time-out and an error that the case does not promise are also judged here.
 """
 
 from __future__ import annotations

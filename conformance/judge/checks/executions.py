@@ -1,8 +1,8 @@
-"""Each region, and each operation in it, ran as often as the reference says: in forward, and again.
+"""Each region, and each operation in it, runs as often as the reference says, in forward and backward.
 
-The expected count is exact for the discipline that the variant declares; where the discipline leaves it
-open, it is a set of counts with the reason. Recompute is `inert` where nothing ran again although
-something in a region had to. Operations are judged where the observer can distinguish them.
+The expected count is exact for the discipline that the variant declares. If the discipline allows
+several counts, all of them are right, with the reason. Recompute is `inert` if nothing ran again
+although something in a region had to. Operations are judged if the observer can tell them apart.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Every gradient asked for is there, and equals the plain run's and the reference's.
+"""Every gradient that the case asks for is present, and equals the plain run's and the reference's.
 
-`None` where there should be an array is a failure, whatever the framework's documentation says. The
-plain run decides, also where the gradient is zero: an optimizer applies weight decay to a parameter
-with a zero gradient, and skips one whose gradient is `None`. So `None` in place of the plain run's zeros
-is a failure, and so are zeros in place of its `None`. The gradients of a second backward and of higher
-orders are judged in the same way. Where the case lets a rerun draw other random numbers, a difference
-is reported and not failed.
+`None` instead of an array is a failure, whatever the framework's documentation says. The plain run
+decides, even if the gradient is zero: an optimizer applies weight decay to a parameter with a zero
+gradient, and skips a parameter whose gradient is `None`. So `None` instead of the plain run's zeros is
+a failure, and so are zeros instead of its `None`. Gradients of a second backward pass and of higher
+orders are judged in the same way. If the case allows the recomputation to draw other random numbers, a
+difference is reported, not failed.
 """
 
 from __future__ import annotations

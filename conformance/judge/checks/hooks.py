@@ -1,7 +1,7 @@
 """A hook on a tensor's gradient is called as often as without recompute.
 
-A rerun builds the region's graph once more. The hook of a parameter that is used in the region must not
-be called for the rerun as well, nor once for every region that uses the parameter.
+Recomputation builds the region's graph a second time. The hook of a parameter must not be called for
+that graph as well, nor once for every region that uses the parameter.
 """
 
 from __future__ import annotations

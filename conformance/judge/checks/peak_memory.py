@@ -1,13 +1,13 @@
-"""The most bytes held during forward and backward stay near the reference's, and fall against plain.
+"""The most bytes held in forward and backward are near the reference, and fewer than in the plain run.
 
-The reference's peak is that of gradients taken one statement after the other, each value freed as
-soon as nothing needs it any more. Engines may hold up to three and a half activations more. A compiler
-that fuses needs less in the plain run, so only a quarter of the reference's drop is required. One
-region around a whole chain does not lower the peak, and is not expected to: where the reference's drop
-is 0, the recomputed run may also hold three and a half activations more than the plain run. Cases whose
-peaks differ by fewer than eight activations in the reference are recorded and not judged, and so are
-those without a drop and with small activations; the check does not apply to cases without a large
-tensor.
+In the reference, gradients are computed one statement after the other, and each value is freed when
+nothing needs it any more. Engines may hold up to three and a half activations more. A compiler that
+fuses operations needs less in the plain run, so only a quarter of the reference's difference is
+required. One region around a whole chain does not lower the peak, and is not expected to: if the
+reference's difference is 0, the recomputed run may hold three and a half activations more than the
+plain run. Cases whose peaks differ by fewer than eight activations in the reference are recorded and
+not judged, and so are cases without a difference and with small activations. Cases without a large
+tensor do not have this check.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""The rerun drew what the forward drew, and afterwards the generator stands where plain leaves it.
+"""The recomputation draws the numbers of forward, and leaves the generator where the plain run does.
 
-The first is a must: another mask in the rerun gives a wrong gradient and no error. Where draws cannot
-be observed, gradients are compared: under one seed the outputs of plain and recomputed are equal, and
-gradients that differ come from other draws. What the program draws after a rerun is a must as well: the
-masks of the next step must not depend on whether this step was recomputed. Where the generator stands at
-the end is a should, after an error that the case promises too. Where the case says that the random state
-need not be preserved, what happened is reported and never failed.
+The first is a must: another dropout mask in the recomputation gives a wrong gradient, and no error is
+raised. If draws cannot be observed, gradients are compared: under one seed, the outputs of plain and
+recomputed are equal, so gradients that differ come from other draws. What the program draws after a
+recomputation is also a must: the masks of the next step must not depend on whether this step was
+recomputed. The position of the generator at the end is a should, also after an error that the case
+promises. If the case says that the random state need not be preserved, what happened is reported and
+never failed.
 
-A case may state the sum of a gradient's elements as a multiple of the loss that holds whatever is drawn.
-That is checked first: it needs no seed and no observed draw, and holds for one step and over many.
+A case may state the sum of a gradient's elements as a multiple of the loss that holds for all draws.
+This is checked first. It needs no seed and no observed draw.
 """
 
 from __future__ import annotations

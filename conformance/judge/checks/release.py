@@ -1,15 +1,15 @@
-"""Nothing is left over from step to step, and no more after a step than the plain program leaves.
+"""Memory does not grow from step to step, and after a step no more is held than in the plain program.
 
-The procedure is repeated with the garbage collector off, and after each run it is read how much more is
-held than before the first. Caches may fill in the first half of the runs. Over the second half, the
-recomputed program must grow by no more per step than the plain one. Where neither grows, no more may be
-left after a step either: a program that frees each step's activations one step late does not grow. A
-case may have the outputs of all runs kept: then both programs grow by these, and the recomputed one by
-what regions keep that no backward pass goes through. Live tensors are whole numbers, so that a single
-one shows; bytes may differ by up to half an activation. Where every run is to end in an error, garbage
-is collected after each, since an exception and the frames that it came through refer to each other. A
-module that a program makes in its forward pass lives for one run: what hangs on it alone is freed with
-it, and is not seen.
+The step is repeated with the garbage collector switched off. After each repetition, the bytes held
+beyond those before the first one are read. Caches may fill during the first half of the repetitions.
+In the second half, the recomputed program must not grow faster than the plain one. If neither grows,
+the recomputed program must not hold more after a step either: a program that frees each step's
+activations one step late does not grow. A case may keep the outputs of all steps. Then both programs
+grow by these, and the recomputed one also by what regions keep that no backward pass reaches. A single
+live tensor shows, because tensors are counted. Bytes may differ by half an activation. If every step
+ends in an error, garbage is collected after each, because an exception and its frames refer to each
+other. A module that is created in the forward pass lives for one step, so what it holds is freed with
+it and is not seen.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Bytes held between forward and backward stay within the reference's bound, and fall as it says.
+"""Bytes kept between forward and backward are at most the reference's, and fewer than in the plain run.
 
-A region keeps its inputs and nothing from inside, and one copy of the random state where it preserves
-that. So the recomputed run may keep at most what the reference counts, and must keep less than the plain
-run by at least the reference's drop. What operations outside regions keep is up to the framework: plain
-bytes of one framework are never compared with another's. In cases with small activations the bounds
-follow the plain run: where it keeps more than the reference counts, the recomputed run may, too, and
-where it keeps less, less has to be freed.
+A region keeps its inputs, nothing from inside, and one copy of the random state if it preserves it. So
+the recomputed run may keep at most what the reference counts, and must keep less than the plain run by
+at least the difference in the reference. What operations outside of regions keep is the framework's
+choice, so plain bytes of two frameworks are never compared. In cases with small activations, the
+bounds follow the plain run: if it keeps more than the reference counts, so may the recomputed run; if
+it keeps less, less must be freed.
 
-Where the observer sees every tensor, bytes may be off by a quarter of the case's largest activation, and
-by none where the case is a point of a law, since a few bytes for each region grow with it. An observer
-that cannot see small tensors states a resolution in bytes: a case whose drop is smaller is recorded and
-not judged.
+If the observer sees every tensor, the margin is a quarter of the case's largest activation. There is
+no margin if the case is a point of a growth law, because a few bytes for each region add up. An
+observer that cannot see small tensors states its resolution in bytes. A case in which less is freed is
+recorded and not judged.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""State after the step: running statistics that a rerun may update a second time, and notes that the
-body leaves outside of the program.
+"""State after the step: running statistics that are updated twice, and what the function leaves outside.
 
-Running statistics that move twice as far give another model in evaluation: a SHOULD. No framework
-promises anything about other side effects of the body. How often the body ran shows in its notes, and
-is reported.
+Running statistics that move twice as far change the model in evaluation, so they are a should. No
+framework promises anything about other side effects of the function. They are reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Containers, dtypes, `None` and non-tensors come back from a recomputed region as from a plain one."""
+"""A recomputed region returns the same containers, dtypes, `None` and other objects as a plain one."""
 
 from __future__ import annotations
 

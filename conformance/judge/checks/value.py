@@ -1,11 +1,11 @@
 """Outputs, losses and trained parameters of the recomputed run equal those of the plain run.
 
-Bit for bit where the variant runs eagerly, else within the case's tolerance; and they equal the
-reference within the tolerance. Where the case draws random numbers, the reference is evaluated with
-the numbers that the forward pass was seen to draw; where those could not be seen, the plain run under
-the same seed is the only control. A plain run that differs from the reference is `broken`: the suite
-or the adapter is at fault, not recompute. Runs that nothing has seeded have no control: `randomness`
-judges them.
+They must be equal bit for bit where the variant runs eagerly, and otherwise within the case's
+tolerance. They must also equal the reference within the tolerance. If the case draws random numbers,
+the reference computes with the numbers that the forward pass drew. If these cannot be observed, the
+plain run under the same seed is the only control. If the plain run differs from the reference, the
+verdict is `broken`: the suite or the adapter is at fault, not recompute. Runs without a seed have no
+control; `randomness` judges them.
 """
 
 from __future__ import annotations
