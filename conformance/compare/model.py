@@ -15,8 +15,8 @@ class Agreement(StrEnum):
     """Whether variants agree.
 
     `agree`: all the same. `differ as allowed`: they differ, each within what the reference allows.
-    `disagree`: somebody differs from the others. It is new where the variant's own checks did not
-    show it. `not compared`: the message says why.
+    `disagree`: a variant differs from the others. This is new if the variant passed its own checks.
+    `not compared`: the message says why.
     """
 
     AGREE = "agree"
