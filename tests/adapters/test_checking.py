@@ -108,3 +108,31 @@ def test_what_is_wrong_is_told_with_its_cause(
     result = conformance.check(tmp_path / "mine.py", bisect=True)
     assert failed(result) == wrong, str(result)
     assert cause in [guess.cause for guess in result.guesses]
+
+
+def test_a_compiled_module_is_right_and_says_what_is_not_observed(tmp_path: Path) -> None:
+    if not installed("torch"):
+        pytest.skip("torch is not installed here")
+    program = FROZEN.replace("use_reentrant=True", "use_reentrant=False").replace(
+        "return Model(recompute)", 'return torch.compile(Model(recompute), backend="aot_eager")'
+    )
+    (tmp_path / "mine.py").write_text(program)
+    result = conformance.check(tmp_path / "mine.py")
+    assert result.ok, str(result)
+    told = {one.check: one for one in result.lines}
+    assert told["ran again"].status.value == "unsupported"
+    assert "torch.compile" in told["ran again"].message
+
+
+def test_the_reentrant_mode_is_right_in_a_model_of_transformers(tmp_path: Path) -> None:
+    if not installed("torch") or importlib.util.find_spec("transformers") is None:
+        pytest.skip("transformers is not installed here")
+    program = (EXAMPLES / "torch_gpt2.py").read_text()
+    enabled = "gradient_checkpointing_enable("
+    assert program.count(enabled) == 1
+    (tmp_path / "mine.py").write_text(
+        program.replace(enabled, f"{enabled}{{'use_reentrant': True}}")
+    )
+    result = conformance.check(tmp_path / "mine.py")
+    assert result.ok, str(result)
+    assert {one.status.value for one in result.lines} == {"pass", "report"}, str(result)
