@@ -362,6 +362,7 @@ def test_a_generator_is_told_by_what_it_draws_next() -> None:
 # -- models that are trained by `fit` --------------------------------------------------------------
 
 
+@pytest.mark.skipif(BACKEND == "torch", reason="there an output keeps its whole graph")
 def test_a_kept_output_that_no_operation_has_made_is_seen(tmp_path: Path) -> None:
     outputs = Ref("z"), Ref("x")
     case = replace(chain("y = sin(x)"), outputs=outputs, release=4, keeps=True)
