@@ -141,14 +141,18 @@ def select(
     if not is_own(paths.cases):
         check_shapes(cases)
     catalog = Catalog(cases)
+    by_adapter = [
+        (a, tuple(v for v in a.variants if not variants or {v.name, v.id} & set(variants)))
+        for a in selected
+    ]
     chosen = tuple(
         Chosen(
             adapter,
-            tuple(v for v in adapter.variants if not variants or {v.name, v.id} & set(variants)),
+            of_adapter,
             bound((*read(adapter.known), *_shared(shares, paths)), catalog),
-            _programs(adapter, variants),
+            _programs(adapter, of_adapter),
         )
-        for adapter in selected
+        for adapter, of_adapter in by_adapter
     )
     ids = [case.id for case in cases]
     ids += [program.id for one in chosen for program in one.programs]
@@ -160,16 +164,13 @@ def select(
     return Selection(paths, cases, chosen, part, wanted, told)
 
 
-def _programs(adapter: Adapter, variants: Sequence[str]) -> tuple[OwnProgram, ...]:
+def _programs(adapter: Adapter, variants: Sequence[Variant]) -> tuple[OwnProgram, ...]:
     """The programs about the chosen variants. They call the framework's own recompute, so there are none
     for somebody's function in its place."""
     if adapter.implementation is not None:
         return ()
-    found = programs_of(adapter)
-    named = set(variants)
-    return tuple(
-        one for one in found if not named or {one.variant, f"{adapter.name}/{one.variant}"} & named
-    )
+    names = {variant.name for variant in variants}
+    return tuple(one for one in programs_of(adapter) if one.variant in names)
 
 
 def _wanted(patterns: Sequence[str], ids: Sequence[str], paths: Paths) -> frozenset[str]:
