@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import resource
@@ -108,21 +109,19 @@ def finished(tmp_path: Path) -> int:
         return 0
 
 
-def content(tmp_path: Path) -> tuple[object, ...]:
+def content(tmp_path: Path) -> list[object]:
     """Results without what differs from run to run."""
     found = read(tmp_path)
-    header = dataclasses.replace(found.header, started="", seconds={})
-    listed = [
-        (
-            r.pair,
-            r.verdicts,
-            r.program,
-            repr(r.expected),
-            r.observation and repr(r.observation.plain),
-        )
-        for r in found.results
-    ]
-    return header, found.missing, listed
+    parts: list[object] = [dataclasses.replace(found.header, started="", seconds={}), found.missing]
+    for r in found.results:
+        plain = r.observation and repr(r.observation.plain)
+        parts += [(r.pair, part) for part in (*r.verdicts, r.program, repr(r.expected), plain)]
+    return parts
+
+
+def differences(found: list[object], wanted: list[object]) -> list[object]:
+    """What differs between two contents, alone, so that a test which fails shows all of it."""
+    return [(a, b) for a, b in itertools.zip_longest(found, wanted) if a != b]
 
 
 # -- results are replaced by results, and by nothing else ---------------------------------------------
@@ -132,7 +131,7 @@ def test_a_selection_of_nothing_leaves_results_as_they_are(run, tmp_path):
     assert run(*variants("right")).returncode == 0
     before = content(tmp_path)
     assert run(*variants("right"), "-k", "nothing-like-it").returncode == Exit.BAD_INPUT
-    assert content(tmp_path) == before
+    assert differences(content(tmp_path), before) == []
 
 
 def test_results_of_before_are_there_until_new_ones_are_whole(start, run, tmp_path):
@@ -140,10 +139,10 @@ def test_results_of_before_are_there_until_new_ones_are_whole(start, run, tmp_pa
     before = content(tmp_path)
     process = start(*variants("right", "endless"))
     wait_for(lambda: finished(tmp_path) == 1, 60)
-    assert content(tmp_path) == before
+    assert differences(content(tmp_path), before) == []
     process.kill()
     process.wait()
-    assert content(tmp_path) == before
+    assert differences(content(tmp_path), before) == []
 
 
 # -- signals --------------------------------------------------------------------------------------------
@@ -193,11 +192,11 @@ def test_a_killed_run_takes_its_workers_along_and_can_be_gone_on_with(start, run
     wait_for(lambda: not workers(tmp_path))
     number = finished(tmp_path)
     assert number < 15
-    assert content(tmp_path) == whole
+    assert differences(content(tmp_path), whole) == []
     done = run(*variants("right", "wrong", "slow"), *more)
     assert f"continuing after {number} of 15 pairs" in done.stdout
     assert done.returncode == 1
-    assert content(tmp_path) == whole
+    assert differences(content(tmp_path), whole) == []
     assert left_over(tmp_path) == []
 
 
