@@ -19,7 +19,7 @@ from tests.report_samples import results, stored
 from tests.test_behaviours import PLAIN, RAN, RECOMPUTED, known, ran, result, verdict
 from tools import behaviours, documents, shared
 from tools import frameworks as framework_pages
-from tools.behaviours import first_variants, put_into, render
+from tools.behaviours import first_variants, put_into, render, with_modes
 
 WRONG = verdict("gradient", Status.FAIL, "gradient of x is <wrong>")
 
@@ -76,14 +76,11 @@ def test_the_page_of_each_framework_has_the_modes_of_its_advice(adapter: Adapter
 def test_the_page_has_a_row_for_each_question() -> None:
     wrong = verdict("gradient", Status.FAIL, "w is None")
     wrong = known(wrong, "it <forgets>", "https://example.org/1")
-    page = render(
-        [
-            ran(
-                result(RAN, wrong, run=Run()),
-                result(RAN, verdict("gradient", Status.PASS), variant="mini/other", run=Run()),
-            )
-        ]
+    run = ran(
+        result(RAN, wrong, run=Run()),
+        result(RAN, verdict("gradient", Status.PASS), variant="mini/other", run=Run()),
     )
+    page = render(with_modes([run]))
     assert "\nmini 1.2\n" in page
     (row,) = (line for line in page.splitlines() if line.startswith("| **Frozen first input**"))
     assert row.endswith("| **mini** ✗ silently wrong: `right`; ✓ right: `other` |")
@@ -92,7 +89,8 @@ def test_the_page_has_a_row_for_each_question() -> None:
 
 
 def test_a_page_keeps_what_stands_around_its_table() -> None:
-    table = first_variants([ran(result(RAN, verdict("gradient", Status.PASS), run=Run()))])
+    run = ran(result(RAN, verdict("gradient", Status.PASS), run=Run()))
+    table = first_variants(with_modes([run]))
     assert table.startswith("| | mini<br>right |\n")
     page = "# A\n\n<!-- behaviours -->\nold\n<!-- end -->\n\nB\n"
     once = put_into(page, table)

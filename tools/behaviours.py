@@ -20,20 +20,25 @@ BEGIN, END = "<!-- behaviours -->", "<!-- end -->"
 def pages(results: Sequence[Results]) -> Mapping[str, str]:
     """The page, and README with its table made anew."""
     readme = (ROOT / "README.md").read_text("utf-8")
+    shown = with_modes(results)
     return {
-        "docs/behaviours.md": render(results),
-        "README.md": put_into(readme, first_variants(results)),
+        "docs/behaviours.md": render(shown),
+        "README.md": put_into(readme, first_variants(shown)),
     }
 
 
-def render(results: Sequence[Results]) -> str:
-    """The page, in Markdown, from the results of one or several adapters."""
-    return "\n".join(_lines([f for f in frameworks(results, background()) if f.modes])) + "\n"
+def with_modes(results: Sequence[Results]) -> list[Framework]:
+    """The frameworks of some results that have a mode."""
+    return [framework for framework in frameworks(results, background()) if framework.modes]
 
 
-def first_variants(results: Sequence[Results]) -> str:
+def render(shown: Sequence[Framework]) -> str:
+    """The page, in Markdown, of one or several frameworks."""
+    return "\n".join(_lines(shown)) + "\n"
+
+
+def first_variants(shown: Sequence[Framework]) -> str:
     """README's table, in Markdown: the first variant of each framework, the `brief` questions alone."""
-    shown = [f for f in frameworks(results, background()) if f.modes]
     return "\n".join(_firsts(shown, [q for q in QUESTIONS if q.brief])) + "\n"
 
 

@@ -73,7 +73,7 @@ def _lines(framework: Framework, run: Results, adapter: Adapter, told: Backgroun
     ids = [mode.id for mode in modes]
     here = _findings(run, ids, told)
     for section, heading in _HEADINGS.items():
-        shown = [found for found in here if _of(found, told) is section]
+        shown = [found for found in here if found.section is section]
         lines = list(_causes(shown, modes, adapter))
         if section is Section.EVERYDAY:
             lines[:0] = _batch_norm(modes)
@@ -134,12 +134,6 @@ def _findings(run: Results, variants: Sequence[str], told: Background) -> list[F
     found = findings(run.header, chosen, told.uses)
     known = [one for one in found if (one.adapter, one.note.cause) in told.notes]
     return sorted(known, key=lambda one: variants[0] not in one.variants)
-
-
-def _of(found: Finding, told: Background) -> Section:
-    """Its section: programs that break a rule stand apart, whatever the kind of the cause."""
-    use = told.uses.get(found.example[0], "unusual")
-    return Section.CONTRACT if use == "contract" else found.section
 
 
 def _causes(found: Iterable[Finding], modes: Sequence[Mode], adapter: Adapter) -> Iterator[str]:

@@ -117,10 +117,16 @@ def findings(
         pairs = tuple(dict.fromkeys(result.pair for _, result, _ in shown_by))
         checks = tuple(dict.fromkeys(c for o, r, c in shown_by if o is outcome and r is best))
         first = any(variants.get(variant) == 0 for _, variant in pairs)
-        section = _OF_KIND.get(cause[0].kind, _OF_USE[uses.get(best.case, "unusual")])
+        section = _section(cause[0].kind, uses.get(best.case, "unusual"))
         finding = Finding(header.adapter, outcome, *cause, pairs, best.pair, checks, first, section)
         found.append(finding)
     return ranked(found)
+
+
+def _section(kind: str, use: Use) -> Section:
+    """Programs that break a rule stand apart, whatever the kind of the cause."""
+    by_use = _OF_USE[use]
+    return by_use if by_use is Section.CONTRACT else _OF_KIND.get(kind, by_use)
 
 
 def _cause(verdict: Verdict, result: Result) -> tuple[KnownNote, bool]:
