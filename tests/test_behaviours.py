@@ -49,7 +49,7 @@ def unoffered(fact: Unoffered, variant: str = "mini/right") -> Verdict:
     return verdict("error", Status.UNSUPPORTED, f"{variant} {fact.words}", fact)
 
 
-RAN = verdict("error", Status.PASS, "ran to its end")
+RAN = verdict("error", Status.PASS, "ran without an error")
 
 
 def result(

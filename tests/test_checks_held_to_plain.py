@@ -140,13 +140,19 @@ HERE, ELSEWHERE = {"implicit": array(0.25)}, {"implicit": array(0.75)}
 @pytest.mark.parametrize(
     ("of", "plain", "recomputed", "status", "says"),
     [
-        (DRAWING, HERE, HERE, PASS, "generators are where the plain run leaves them"),
-        (DRAWING, HERE, ELSEWHERE, WARN, "after the error the generator is not where the plain"),
-        (FREE, HERE, ELSEWHERE, REPORT, "after the error the generator is not where"),
-        (DRAWING, HERE | {"g": array(1)}, HERE, PASS, "generators are where"),
-        (DRAWING, {"g": array(1)}, {"g": array(2)}, WARN, "the generator (g) is not where"),
-        (DRAWING, HERE, {}, UNSUPPORTED, "does not observe where generators stand"),
-        (DRAWING, {}, {}, UNSUPPORTED, "does not observe where generators stand"),
+        (DRAWING, HERE, HERE, PASS, "generators have the same state as after the plain run"),
+        (
+            DRAWING,
+            HERE,
+            ELSEWHERE,
+            WARN,
+            "after the error the generator has another state than after the plain",
+        ),
+        (FREE, HERE, ELSEWHERE, REPORT, "after the error the generator has another state"),
+        (DRAWING, HERE | {"g": array(1)}, HERE, PASS, "generators have the same state"),
+        (DRAWING, {"g": array(1)}, {"g": array(2)}, WARN, "the generator (g) has another state"),
+        (DRAWING, HERE, {}, UNSUPPORTED, "does not observe the state of generators"),
+        (DRAWING, {}, {}, UNSUPPORTED, "does not observe the state of generators"),
     ],
 )
 def test_where_generators_stand_after_an_error(
@@ -177,7 +183,7 @@ def test_the_generators_of_a_promised_error_are_judged_where_it_draws_under_a_se
         (_error("NameError"), _error("NameError"), BROKEN, "the plain program raised NameError"),
         (_error("UnboundLocalError", "NameError"), None, BROKEN, "raised UnboundLocalError"),
         (_error("ModuleNotFoundError", "ImportError"), _error("OSError"), BROKEN, "raised Module"),
-        (_error("RuntimeError"), None, PASS, "ran to its end, where the plain program raised"),
+        (_error("RuntimeError"), None, PASS, "ran without an error, but the plain program raised"),
     ],
 )
 def test_recompute_may_raise_the_plain_programs_error(
@@ -199,7 +205,7 @@ def test_recompute_may_raise_the_plain_programs_error(
         (20, 34, MIB, WARN, "34.00 activations at the peak, but at most 33.50 should be"),
         (40, 43, MIB, PASS, "43.00 recomputed"),
         (40, 44, MIB, WARN, "but at most 43.50 should be"),
-        (30, 40, 2**17, REPORT, "too near to be judged"),
+        (30, 40, 2**17, REPORT, "the difference is too small to judge"),
     ],
 )
 def test_a_peak_that_should_not_fall(

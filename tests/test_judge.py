@@ -76,7 +76,7 @@ def test_every_fault_has_a_verdict_of_its_own() -> None:
     found = CHECKS["error"].verdicts(made)
     assert [verdict.status for verdict in found] == [FAIL, FAIL]
     assert "raised TypeError, but should raise ValueError" in found[0].message
-    assert found[1].message == "a good run after the error did not work"
+    assert found[1].message == "the next run, without the error, failed"
 
     more = replace(SEEN, retained=10 * MIB, random_state=RandomState(10112, 2))
     found = CHECKS["retained memory"].verdicts(evidence(recomputed=more))

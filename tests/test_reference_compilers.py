@@ -104,7 +104,7 @@ def test_a_plain_run_that_reruns_is_broken_unless_the_compiler_may() -> None:
     assert found.status is Status.BROKEN
     (found,) = check.verdicts(evidence(plain=plain, residuals={"region": "cheap"}))
     assert found.status is Status.PASS
-    assert "again in the plain run, as the compiler chose: y in region block" in found.message
+    assert "the compiler recomputes these in the plain run, too: y in region block" in found.message
     # what plain runs again too is no rerun of the region's
     inert = replace(SEEN, executions=plain.executions)
     (found,) = check.verdicts(

@@ -307,14 +307,14 @@ def test_an_interrupted_run_is_marked_in_report_and_compare(start, tmp_path):
 # -- what an implementation raises ----------------------------------------------------------------------
 
 RAISED = {
-    "leaves": "SystemExit in {}, but should run to its end: enough",
-    "interrupts": "KeyboardInterrupt in {}, but should run to its end: ",
-    "own-base": "Own in {}, but should run to its end: of a class of its own",
-    "no-text": "Mute in {}, but should run to its end: "
+    "leaves": "SystemExit in {}, but should run without an error: enough",
+    "interrupts": "KeyboardInterrupt in {}, but should run without an error: ",
+    "own-base": "Own in {}, but should run without an error: of a class of its own",
+    "no-text": "Mute in {}, but should run without an error: "
     "(its text cannot be made: ZeroDivisionError)",
-    "own-text": "Odd in {}, but should run to its end: of a string's class",
-    "escapes": "ValueError in {}, but should run to its end: \\x1b[2J\\x1b]0;mine\\x07 over\\rwritten "
-    "\\u202eleft \\ud800 half",
+    "own-text": "Odd in {}, but should run without an error: of a string's class",
+    "escapes": "ValueError in {}, but should run without an error: \\x1b[2J\\x1b]0;mine\\x07 "
+    "over\\rwritten \\u202eleft \\ud800 half",
 }
 
 
@@ -467,7 +467,8 @@ def test_what_times_out_once_and_then_ends_counts_as_it_ended(run, tmp_path):
     error = next(v for v in result.verdicts if v.check == "error")
     assert error.status == "pass"
     assert error.message == (
-        "ran to its end (first no answer within 2 s; this is of a second run, alone in a new process)"
+        "ran without an error (first no answer within 2 s; "
+        "this is of a second run, alone in a new process)"
     )
 
 

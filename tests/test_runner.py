@@ -105,7 +105,7 @@ def test_what_the_plain_program_raises_is_no_fault_where_the_case_allows_it(runn
     case = replace(mini.case("square"), as_plain=True)
     found = {v.check: v for v in running.run(case, mini.variant("plain-raising")).verdicts}
     assert set(found) == set(checks_of(case))
-    assert found["error"].message == "ran to its end, where the plain program raised OSError"
+    assert found["error"].message == "ran without an error, but the plain program raised OSError"
     passed = {check for check, verdict in found.items() if verdict.status is Status.PASS}
     assert passed == {"error", "value", "gradient", "executions"}
 
@@ -164,7 +164,7 @@ def test_exception_while_judging_is_broken(running, monkeypatch):
 
 def test_check_without_a_verdict_is_broken():
     case = mini.case("square")
-    passed = Verdict("error", Status.PASS, Level.MUST, "ran to its end")
+    passed = Verdict("error", Status.PASS, Level.MUST, "ran without an error")
     found = {v.check: v.status for v in complete(case, (passed,))}
     assert found["error"] is Status.PASS
     assert found["gradient"] is Status.BROKEN

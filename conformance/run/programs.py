@@ -108,7 +108,7 @@ def verdicts(lines: Iterable[Line]) -> tuple[Verdict, ...]:
 def _verdicts(by_check: Mapping[str, Sequence[Line]]) -> Iterator[Verdict]:
     for check_name, lines in by_check.items():
         if not lines:
-            yield Verdict(check_name, Status.PASS, Level.MUST, "raised nothing")
+            yield Verdict(check_name, Status.PASS, Level.MUST, "raised no error")
             continue
         worst = min(lines, key=lambda line: _WORST.index(line.status))
         others = [line.check for line in lines if line.status is worst.status and line is not worst]

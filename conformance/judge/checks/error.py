@@ -21,7 +21,7 @@ from conformance.model.facts import Raised
 from conformance.model.verdict import Status, Verdict
 
 #: The verdict where the error came as promised, and then what comes of a good run is wrong.
-AFTER = "a good run after the error did not work"
+AFTER = "the next run, without the error, failed"
 #: What Python raises where the program itself is wrong.
 _WRONG_PROGRAM = frozenset({"NameError", "AttributeError", "ImportError", "SyntaxError"})
 
@@ -32,10 +32,10 @@ def _judge(evidence: Evidence) -> tuple[Verdict, ...]:
     if promised is None or raised is None or not promised.then:
         return (first,)
     if evidence.recomputed.good_run_before_error is False:
-        message = f"{first.message}, and the run that is to be good fails without it, too"
+        message = f"{first.message}, and the run that should succeed fails without the error, too"
         return (replace(first, message=message) if first.status is Status.PASS else first,)
     if evidence.recomputed.good_run_after_error is True:
-        message = f"{first.message}, and a good run worked afterwards"
+        message = f"{first.message}, and the next run, without the error, succeeded"
         return (replace(first, message=message) if first.status is Status.PASS else first,)
     after = CHECK.verdict(Status.FAIL, AFTER)
     return (after,) if first.status is Status.PASS else (first, after)
@@ -49,7 +49,7 @@ def _raised(evidence: Evidence) -> Verdict:
             message = f"the plain program raised {plain.type}: {plain.message}"
             return CHECK.verdict(Status.BROKEN, message)
         if raised is None:
-            message = f"ran to its end, where the plain program raised {plain.type}"
+            message = f"ran without an error, but the plain program raised {plain.type}"
             return CHECK.verdict(Status.PASS, message)
         message = f"raised {raised.type} in {raised.phase}, and the plain program raised "
         message += f"{plain.type} in {plain.phase}"
@@ -59,14 +59,14 @@ def _raised(evidence: Evidence) -> Verdict:
         sides = (plain.type, raised.type)
         return CHECK.verdict(Status.FAIL, f"{message}: {raised.message}", *sides, facts=(fact,))
     if promised is None and raised is None:
-        return CHECK.verdict(Status.PASS, "ran to its end")
+        return CHECK.verdict(Status.PASS, "ran without an error")
     if promised is not None and raised is not None and promised.type in raised.bases:
         fact = Raised(raised.type, raised.phase, promised.type)
         return CHECK.verdict(Status.PASS, f"raised {raised.type} as promised", facts=(fact,))
     wanted = "" if promised is None else promised.type
-    should = f"raise {wanted}" if wanted else "run to its end"
+    should = f"raise {wanted}" if wanted else "run without an error"
     if raised is None:
-        message, fact = f"raised nothing, but should {should}", Raised("", promised=wanted)
+        message, fact = f"raised no error, but should {should}", Raised("", promised=wanted)
     else:
         when = "" if wanted else f" in {raised.phase}"
         message = f"raised {raised.type}{when}, but should {should}: {raised.message}"

@@ -54,8 +54,8 @@ def _judge(evidence: Evidence) -> Verdict:
         f"{r} {phase} {n}" for (r, label, phase), n in observed.items() if n and r and not label
     )
     plain = ", ".join(place_name(*key[:2]) for key in plain_reruns if key[1])
-    note = f"; again in the plain run, as the compiler chose: {plain}" if plain else ""
-    message = f"as under {evidence.variant.model.discipline}: {', '.join(regions)}{note}"
+    note = f"; the compiler recomputes these in the plain run, too: {plain}" if plain else ""
+    message = f"as expected under {evidence.variant.model.discipline}: {', '.join(regions)}{note}"
     return CHECK.verdict(Status.PASS, message)
 
 
@@ -82,7 +82,7 @@ def _wrong_counts(wrong: tuple[Count, ...]) -> Verdict:
     reason = f" ({first.reason})" if first.reason else ""
     more = f"; {len(wrong) - 1} more counts differ" if len(wrong) > 1 else ""
     message = f"{place_name(first.region, first.statement)} {verb} {first.observed} times"
-    message += f", but should {Allowed(first.allowed)} times{reason}{more}"
+    message += f", expected {Allowed(first.allowed)}{reason}{more}"
     return CHECK.verdict(Status.FAIL, message, expected, observed, facts=wrong)
 
 

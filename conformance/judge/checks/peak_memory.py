@@ -40,7 +40,7 @@ def _judge(evidence: Evidence) -> Verdict:
     most = (expected.peaks[1] if lowers else max(expected.peaks[1], plain)) + PEAK_SLACK * unit
     measured = Bytes(plain, recomputed, int(most), math.ceil(drop * PEAK_SHARE), unit)
     if unit < SMALL if not lowers else drop < max(PEAK_LEAST * unit, SMALL):
-        message = f"{words}: too near to be judged"
+        message = f"{words}: the difference is too small to judge"
         return CHECK.verdict(Status.REPORT, message, observed=words, facts=(measured,))
     bound = f"recomputed at most {most:.0f} B"
     bound += f", at least {int(drop * PEAK_SHARE)} B below plain" if lowers else ""
@@ -50,8 +50,8 @@ def _judge(evidence: Evidence) -> Verdict:
         return judged(Status.FAIL, f"{message}should be")
     if lowers and plain - recomputed < drop * PEAK_SHARE:
         lowered, least = (plain - recomputed) / unit, drop * PEAK_SHARE / unit
-        message = f"recompute lowers the peak by {lowered:.2f} activations, but should by "
-        return judged(Status.FAIL, f"{message}{least:.2f} at least")
+        message = f"recompute lowers the peak by {lowered:.2f} activations, expected "
+        return judged(Status.FAIL, f"{message}at least {least:.2f}")
     message = f"{plain / unit:.2f} activations plain, {recomputed / unit:.2f} recomputed"
     message += "" if lowers else ": recompute does not lower the peak here"
     return judged(Status.PASS, message)

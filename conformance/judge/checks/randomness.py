@@ -34,9 +34,9 @@ from conformance.model.verdict import Status, Verdict
 
 #: What a rerun did, in words, by the kind of `Sampling`.
 _DID = {
-    "same": "drew what the forward drew",
-    "nothing": "drew nothing again",
-    "like": "is not seen to draw; under one seed gradients are those of the plain run",
+    "same": "drew the same numbers as the forward pass",
+    "nothing": "drew no numbers",
+    "like": "drew no numbers that were observed; with the same seed, gradients equal the plain run's",
 }
 #: The region and the label of a statement.
 Place = tuple[str, str]
@@ -61,20 +61,22 @@ def _judge(evidence: Evidence) -> Verdict:
         drawn, method = _by_samples([d for d in samples if d.region]), ""
     verdict = partial(CHECK.verdict, method=method, facts=(drawn,))
     if drawn.kind == "unknown":
-        message = "no draw is seen, and under one seed outputs are not those of the plain run: "
-        return verdict(Status.UNSUPPORTED, f"{message}gradients tell nothing")
+        message = (
+            "no draw was observed, and with the same seed outputs differ from the plain run's: "
+        )
+        return verdict(Status.UNSUPPORTED, f"{message}gradients cannot be compared")
     if drawn.kind == "fresh":
         if not preserved or (samples is not None and preserved.isdisjoint(drawn.where)):
-            return verdict(Status.REPORT, "the rerun drew other numbers, as it may here")
-        message = "the rerun drew other numbers than the forward"
+            return verdict(Status.REPORT, "the rerun drew other numbers, which is allowed here")
+        message = "the rerun drew other numbers than the forward pass"
         where = ", ".join(place_name(*place) for place in drawn.where)
         message += f": {where}" if where else ""
-        return verdict(Status.FAIL, message, "the numbers of the forward", "other numbers")
+        return verdict(Status.FAIL, message, "the numbers of the forward pass", "other numbers")
     # The rerun drew no other numbers: what the program draws after it, and the generators at the end.
     rerun_drew = f"the rerun {_DID[drawn.kind]}"
     later = _disturbed(evidence)
     if later and preserved:
-        message = f"{rerun_drew}, but what is drawn after it is not what the plain run draws: "
+        message = f"{rerun_drew}, but numbers drawn after it differ from the plain run's: "
         message += ", ".join(place_name(*place) for place in later)
         sides = ("the numbers of the plain run", "other numbers")
         return verdict(Status.FAIL, message, *sides, facts=(drawn, Sampling("later", later)))
@@ -84,18 +86,18 @@ def _judge(evidence: Evidence) -> Verdict:
         status = Status.WARN if preserved else Status.REPORT
         return verdict(status, message, facts=(replace(drawn, generators=moved),))
     if not preserved:
-        return verdict(Status.REPORT, f"{rerun_drew}, though it need not")
+        return verdict(Status.REPORT, f"{rerun_drew}, although it did not have to")
     return verdict(Status.PASS, rerun_drew)
 
 
 def _after_error(evidence: Evidence) -> Verdict:
     """The verdict on a run that ends in an error: only where the generators stand was observed."""
     if evidence.recomputed.generators.keys().isdisjoint(evidence.plain.generators):
-        message = "the adapter does not observe where generators stand after an error"
+        message = "the adapter does not observe the state of generators after an error"
         return CHECK.verdict(Status.UNSUPPORTED, message)
     moved, how = _moved(evidence), "the numbers that generators draw next"
     if not moved:
-        message = "after the error, generators are where the plain run leaves them"
+        message = "after the error, generators have the same state as after the plain run"
         return CHECK.verdict(Status.PASS, message, method=how)
     preserved = all(region.preserve_rng for region in evidence.case.regions())
     status, fact = (
@@ -117,24 +119,26 @@ def _moved(evidence: Evidence) -> tuple[str, ...]:
 
 def _elsewhere(moved: tuple[str, ...]) -> str:
     which = "" if moved == ("implicit",) else f" ({', '.join(moved)})"
-    return f"the generator{which} is not where the plain run leaves it"
+    return f"the generator{which} has another state than after the plain run"
 
 
 def _by_sums(evidence: Evidence) -> Verdict | None:
     """The verdict by the sums of gradients; `None` where they are right and draws can be compared."""
     if not _totals(evidence.case, evidence.plain):
-        message = "gradients of the plain run do not sum to what the case says"
+        message = "gradients of the plain run have another sum than the case says"
         return CHECK.verdict(Status.BROKEN, message)
     steps = evidence.case.procedure.steps
     over = "" if steps == 1 else f", over {steps} steps"
     verdict = partial(CHECK.verdict, method="sums of gradients, against the losses")
     if not _totals(evidence.case, evidence.recomputed):
-        message = "gradients are not those of the numbers that the forward drew: their sum is not "
-        message += f"what it is whatever is drawn{over}"
-        sides, facts = ("the numbers of the forward", "other numbers"), (Sampling("unlike"),)
+        message = (
+            "gradients are not those of the numbers that the forward pass drew: their sum differs "
+        )
+        message += f"from the one that all draws have{over}"
+        sides, facts = ("the numbers of the forward pass", "other numbers"), (Sampling("unlike"),)
         return verdict(Status.FAIL, message, *sides, facts=facts)
     if evidence.recomputed.samples is None or not evidence.case.seeded:
-        message = f"gradients are those of the numbers that the forward drew{over}"
+        message = f"gradients are those of the numbers that the forward pass drew{over}"
         return verdict(Status.PASS, message, facts=(Sampling("like"),))
     return None
 

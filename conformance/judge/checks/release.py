@@ -66,14 +66,16 @@ def _judge(evidence: Evidence) -> Verdict:
     # What grows is named, if anything does, else what is left after each step.
     growing = [fault for fault in faults if fault.kind == "grows"]
     words = [
-        "{} grow by {} per step, plain by {}".format(f.what, *told_apart(f.observed, f.plain))
+        "{} grow by {} per step, and by {} in the plain run".format(
+            f.what, *told_apart(f.observed, f.plain)
+        )
         for f in growing
     ]
-    wanted, message = "no growth beyond plain's", "; ".join(words)
+    wanted, message = "no more growth than in the plain run", "; ".join(words)
     if faults and not growing:
         words = [f"{f.observed:.0f} {f.what}, plain {f.plain:.0f}" for f in faults]
-        message = f"more is left after each step than by the plain program: {'; '.join(words)}"
-        wanted = "no more than plain's"
+        message = f"each step leaves more behind than in the plain program: {'; '.join(words)}"
+        wanted = "no more than in the plain run"
     if faults:
         facts = tuple(growing or faults)
         return CHECK.verdict(Status.FAIL, message, wanted, shown, facts=facts)

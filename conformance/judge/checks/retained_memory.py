@@ -54,8 +54,10 @@ def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
     if wrong:
         return tuple(CHECK.verdict(Status.FAIL, fault, bound, seen, facts=facts) for fault in wrong)
     if not judged:
-        told = f"bytes are told from {resolution} B on, and {expected.drop} B should fall"
-        return CHECK.verdict(Status.REPORT, f"{seen}: {told}", observed=seen, facts=facts)
+        told = (
+            f"{seen}: differences below {resolution} B cannot be measured, and {expected.drop} B "
+        )
+        return CHECK.verdict(Status.REPORT, f"{told}should be freed", observed=seen, facts=facts)
     message = f"{plain / unit:.2f} activations plain, {recomputed / unit:.2f} recomputed"
     return CHECK.verdict(Status.PASS, f"{message}{more}", bound, seen, facts=facts)
 

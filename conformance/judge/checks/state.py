@@ -30,15 +30,15 @@ def _judge(evidence: Evidence) -> Verdict:
         if control is None or observed is None:
             return CHECK.verdict(Status.REPORT, f"{name} was not observed")
         if name == NOTES and not np.any(control):
-            message = "no note is left, without recompute either: the effect is compiled away"
+            message = "no note is left, also without recompute: the compiler removed the effect"
             return CHECK.verdict(Status.REPORT, message)
         if differs(observed, control, evidence.case.tolerance):
             changes.append(_change(evidence.case, name, observed, control))
     if not changes:
-        return CHECK.verdict(Status.PASS, "state is that of the plain run")
+        return CHECK.verdict(Status.PASS, "state equals the plain run's")
     only_notes = all(change.name == NOTES for change in changes)
     status = Status.REPORT if only_notes else Status.WARN
-    message = f"the rerun has left its mark, too: {'; '.join(map(_words, changes[:2]))}"
+    message = f"the rerun changed state again: {'; '.join(map(_words, changes[:2]))}"
     return CHECK.verdict(status, message, facts=tuple(changes))
 
 

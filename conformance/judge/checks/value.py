@@ -23,7 +23,7 @@ def agreed(check: Check, what: str, *, alike: bool, reference: bool) -> Verdict:
     """The verdict where nothing differed: a pass, unless there was nothing to compare with."""
     against = ["the plain run"] * alike + ["the reference"] * reference
     if not against:
-        message = "plain and recomputed drew other numbers in forward"
+        message = "the plain and the recomputed run drew different numbers in forward"
         return check.verdict(Status.UNSUPPORTED, message)
     return check.verdict(Status.PASS, f"{what} equal {' and '.join(against)}")
 
