@@ -14,19 +14,22 @@ from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import functional
+from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import like_numpy
 from conformance.emit.functional import Pullback
+from conformance.emit.part import FURTHER, PROCEDURES
 from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, leaves, walk
 
 from . import operations
 
 WORDS = replace(
     functional.WORDS,
+    procedures_written=(*PROCEDURES, *FURTHER),
     imports=(
         "import random",
         "import autograd.numpy as np",
-        "from autograd import checkpoint, grad, make_vjp, value_and_grad",
+        "from autograd import checkpoint, grad, jacobian, make_jvp, make_vjp, value_and_grad",
         "from autograd.builtins import dict, tuple",
         "from autograd.extend import defvjp, primitive",
         "from autograd.scipy.signal import convolve",
@@ -86,8 +89,45 @@ class Handed(Functions):
         return read
 
 
+class Procedures(Pullback):
+    """`run` with `make_jvp` in forward mode, and with `jacobian`."""
+
+    def write_gradients(self) -> None:
+        if not self.transforms:
+            super().write_gradients()
+            return
+        self.refuse_transform()
+        code, case, kind = self.code, self.case, self.case.procedure.kind
+        code("seen = []")
+        whole, of = kind == "jvp_of_gradient", f"wanted = {self.values.entries(case.wrt)}"
+        code(of)
+        with code.indent("def output_of(wanted):"):
+            code("outputs = forward(**{**values, **wanted})", FORWARD)
+            code("seen.append(outputs)")
+            code(f"return {self.loss() if whole else self.place}", BACKWARD)
+        if kind == "jacobian":
+            code("gradients = {}")
+            with code.indent("for name in wanted:"):
+                code("of = lambda x: output_of({**wanted, name: x})")
+                code("gradients[name] = jacobian(of)(wanted[name])")
+        elif whole:
+            code("gradients, again = make_jvp(grad(output_of))(wanted)(wanted)")
+        elif kind == "jvp":
+            code("_, tangent = make_jvp(output_of)(wanted)(wanted)")
+        else:
+            code("tangents = []")
+            with code.indent("def tangent_of(given):"):
+                code("_, tangent = make_jvp(output_of)(given)(wanted)")
+                code("tangents.append(tangent)")
+                code(f"return {self.reduced('tangent')}")
+            code("again = grad(tangent_of)(wanted)")
+            code("tangent = tangents[0]")
+        code("outputs = seen[0]")
+        self.write_transformed()
+
+
 RUN = partial(
-    Pullback,
+    Procedures,
     pullback="vjp, {value} = make_vjp({function})({at})",
     value_and_grad="value_and_grad",
     ones="np.ones_like({x})",

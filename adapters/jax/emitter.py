@@ -15,6 +15,7 @@ from conformance.drivers.adapter import Variant
 from conformance.emit import functional
 from conformance.emit.emitter import Body, Call, Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import function
+from conformance.emit.part import FURTHER, PROCEDURES
 from conformance.errors import AdapterError
 from conformance.language.operations import NOTED, OPERATIONS
 from conformance.model.case import (
@@ -45,6 +46,8 @@ BY_PYTHON = frozenset({*NOTED, "numpy_uniform", "python_uniform", "uniform_from"
 
 WORDS = replace(
     functional.WORDS,
+    procedures_written=(*PROCEDURES, *FURTHER),
+    reverse_only=("custom_sin",),
     helpers=operations.HELPERS,
     operations=operations.OPERATIONS,
     vmap="jax.vmap",

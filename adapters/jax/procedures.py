@@ -10,6 +10,7 @@ from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter
 from conformance.emit.emitter import Values as BaseValues
 from conformance.emit.functional import HIGHER, Functional
+from conformance.emit.transforms import Transforms
 from conformance.model.case import Case, Generator
 from conformance.model.program import Site
 
@@ -57,7 +58,7 @@ class Values(BaseValues):
         return [*super().value_names(), *([drawn.key] if drawn.random else [])]
 
 
-class Procedures(Functional):
+class Procedures(Functional, Transforms):
     """Writes `run` for the case's procedure, in the stages of the variant."""
 
     tree_map = "jax.tree.map"
@@ -157,11 +158,54 @@ class Procedures(Functional):
         code(f"{into}infer(arrays)")
 
     def write_gradients(self) -> None:
+        if self.transforms:
+            self._write_transforms()
+            return
         self.write_after()
         self._write_dicts()
         self.write_losses()
         self.write_step()
         self._write_end()
+
+    def _write_transforms(self) -> None:
+        """Forward mode, or a Jacobian."""
+        code, kind, aux = self.code, self.case.procedure.kind, self._results
+        aux = f"({aux})" if self.plan.state else aux
+        self.refuse_transform()
+        self._write_dicts()
+        given = self._given
+        place = self.loss() if kind == "jvp_of_gradient" else self.place
+        with code.indent(f"def output_of({given}):"):
+            code(f"{self._results} = forward({self.arguments_of_forward()})", FORWARD)
+            code(f"return {place}, {aux}", BACKWARD)
+        with code.indent(f"def step({given}):"):
+            of = "output_of"
+            if self._fixed():
+                of = f"lambda {self.of}: output_of({given})"
+            at = f"({self.of},), ({self.of},), has_aux=True"
+            if kind == "jacobian":
+                code(f"return jax.jacrev(output_of, has_aux=True)({given})")
+            elif kind == "jvp":
+                code(f"_, tangent, aux = jax.jvp({of}, {at})")
+                code("return tangent, aux")
+            elif kind == "jvp_of_gradient":
+                grad = f"lambda {self.of}: jax.grad(output_of, has_aux=True)({given})"
+                code(f"gradients, again, aux = jax.jvp({grad}, {at})")
+                code("return gradients, again, aux")
+            else:
+                with code.indent("def tangent_of(wanted):"):
+                    inner = f"lambda {self.of}: output_of({given})"
+                    code(
+                        f"_, tangent, aux = jax.jvp({inner}, (wanted,), ({self.of},), has_aux=True)"
+                    )
+                    code(f"return {self.reduced('tangent')}, (tangent, aux)")
+                code(f"again, (tangent, aux) = jax.grad(tangent_of, has_aux=True)({self.of})")
+                code("return tangent, again, aux")
+        results = ["gradients" if kind in ("jacobian", "jvp_of_gradient") else "tangent"]
+        results += ["again"] if self.case.procedure.order > 1 else []
+        call = f"step({given})" if self.stages == "eager" else f"jax.jit(step)({given})"
+        code(f"{', '.join(results)}, {aux} = {call}")
+        self.write_transformed()
 
     def write_training(self) -> None:
         self._write_dicts()

@@ -54,8 +54,9 @@ WORDS = Words(
     helpers={"raise_if": RAISE_IF, **HELPERS},
     procedures_written=(
         *("backward", "part", "functional", "second_order", "third_order"),
-        *("inference", "train"),
+        *("inference", "train", "jvp", "jacobian"),
     ),
+    reverse_only=("custom_sin",),
     lists="uncaptured",  # cells hold what they capture
     list_of_parameters="ParameterTuple({})",
     seeding="ms.set_seed({seed})",

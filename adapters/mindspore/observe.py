@@ -25,6 +25,7 @@ import numpy as np
 from mindspore import Tensor, ops
 from mindspore.graph.api import _pynative_executor
 
+from conformance.model.case import FORWARD_MODE
 from conformance.model.observation import Leaf, Observation, Phase, Run
 from conformance.model.program import MAPPED, Program, Site
 from conformance.observe.worker.loaded import LoadedProgram, load_program
@@ -236,6 +237,8 @@ class Observer(Base):
             reasons["retained memory"] = (
                 "forward and backward are one graph, no moment lies between"
             )
+            if program.procedure in FORWARD_MODE:
+                reasons["executions"] = "a tangent's nodes do not tell their statement"
             if STOPPED in program.notes:
                 reasons["structure"] = "the gradient function returns no dict and no None"
         return reasons

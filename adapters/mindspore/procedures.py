@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import Emitter, Run
+from conformance.emit.emitter import Emitter
 from conformance.emit.expressions import listed
+from conformance.emit.transforms import Transforms
 from conformance.emit.values import FEW
 from conformance.errors import NotOfferedError
 from conformance.model.case import (
@@ -73,7 +74,7 @@ class Plan:
         self.weights = [name for name in weights if every or name in case.wrt]
 
 
-class Procedures(Run):
+class Procedures(Transforms):
     """Writes `run` for the case's procedure, in the mode of the variant."""
 
     def __init__(self, emitter: Emitter) -> None:
@@ -176,6 +177,9 @@ class Procedures(Run):
     # -- gradients -------------------------------------------------------------------------------
 
     def write_gradients(self) -> None:
+        if self.transforms:
+            self._write_transforms()
+            return
         self.write_after()
         if not (self.plan.sources or self.plan.weights):
             raise NotOfferedError(self.variant.id, "gradients of nothing")
@@ -188,6 +192,31 @@ class Procedures(Run):
         self._write_differentiated("forward_fn")
         self.code(f"gradients = {self._gradients()}")
         self._write_returned()
+
+    def _write_transforms(self) -> None:
+        """Tangents or Jacobians with respect to what the network is called on: MindSpore's functions
+        differentiate nothing else."""
+        code, wrt = self.code, self.case.wrt
+        self.refuse_transform()
+        if not {*wrt} <= {*self.plan.passed} or self._stops:
+            what = "tangents of parameters" if not self._stops else "tangents beside dicts"
+            raise NotOfferedError(self.variant.id, what)
+        given = [name if name in wrt else _value(name) for name in self.plan.inputs]
+        with code.indent(f"def output_of({', '.join(wrt)}):"):
+            code(f"outputs = network({', '.join(given)})", FORWARD)
+            code(f"return {self.place}, outputs", BACKWARD)
+        at = ", ".join(map(_value, wrt))
+        step = "output_of"
+        if self.case.procedure.kind == "jvp":
+            primals = f"({at})" if len(wrt) > 1 else at
+            call = f"ms.jvp({step}, {primals}, {primals}, has_aux=True)"
+            code(f"_, tangent, outputs = {call}")
+        else:
+            position: object = tuple(range(len(wrt))) if len(wrt) > 1 else 0
+            code(f"rows, outputs = ms.jacrev({step}, {position}, has_aux=True)({at})")
+            rows = "rows" if len(wrt) > 1 else "[rows]"
+            code(f"gradients = dict(zip({listed(wrt)}, {rows}))")
+        self.write_transformed()
 
     def write_training(self) -> None:
         code, procedure = self.code, self.case.procedure

@@ -13,18 +13,21 @@ from functools import partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import functional
+from conformance.emit.code import BACKWARD
 from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors
-from conformance.emit.expressions import class_name, function, like_numpy
+from conformance.emit.expressions import class_name, function, like_numpy, listed
 from conformance.emit.layers import module_class
 from conformance.errors import NotOfferedError
 from conformance.language.flow import Flow, Tensor
 from conformance.language.reach import steps
-from conformance.model.case import Again, Array, Case, Region, walk
+from conformance.model.case import FORWARD_MODE, Again, Array, Case, Region, walk
 
 from . import operations
 
 WORDS = replace(
     functional.LAZY_WORDS,
+    procedures_written=(*functional.LAZY_WORDS.procedures_written, *FORWARD_MODE),
+    reverse_only=("custom_sin",),
     imports=(
         "import random",
         "import mlx.core as mx",
@@ -121,9 +124,43 @@ class CheckpointModule(Recompute):
         return f"nn.utils.checkpoint({', '.join([*given, *self.misuse(region)])})"
 
 
-RUN = partial(
-    functional.Lazy, value_and_grad="mx.value_and_grad", evaluate="mx.eval", tree_map="tree_map"
-)
+class Lazy(functional.Lazy):
+    """`run` with `mx.jvp` in forward mode."""
+
+    def write_gradients(self) -> None:
+        if not self.transforms:
+            super().write_gradients()
+            return
+        self.refuse_transform()
+        code, case, kind = self.code, self.case, self.case.procedure.kind
+        code("seen = []")
+        whole = kind == "jvp_of_gradient"
+        self.write_function("output_of", self.loss() if whole else self.place)
+        code(f"wanted = {self.values.items(case.wrt)}")
+        numbers = [*range(len(case.wrt))]
+        if whole:
+            code(f"gradient_of = mx.grad(output_of, argnums={numbers})")
+            code("taken, tangents = mx.jvp(gradient_of, wanted, wanted)")
+            code(f"gradients = dict(zip({listed(case.wrt)}, taken))")
+            code(f"again = dict(zip({listed(case.wrt)}, tangents))")
+        elif kind == "jvp":
+            code("_, (tangent,) = mx.jvp(output_of, wanted, wanted)")
+        else:
+            with code.indent("def tangent_of(*given):"):
+                code("_, (tangent,) = mx.jvp(output_of, list(given), wanted)")
+                code(f"return {self.reduced('tangent')}, tangent")
+            taking = f"mx.value_and_grad(tangent_of, argnums={numbers})"
+            code(f"(_, tangent), taken = {taking}(*wanted)")
+            code(f"again = dict(zip({listed(case.wrt)}, taken))")
+        code("outputs = seen[0]")
+        found = {"jvp": "tangent", "jvp_of_gradient": "gradients, again"}.get(
+            kind, "tangent, again"
+        )
+        code(f"mx.eval(outputs, {found})", BACKWARD)
+        self.write_transformed()
+
+
+RUN = partial(Lazy, value_and_grad="mx.value_and_grad", evaluate="mx.eval", tree_map="tree_map")
 PARTS = Parts(WORDS, Arrays, Checkpoint, RUN)
 VARIANTS = {
     "function": PARTS,

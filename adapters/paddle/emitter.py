@@ -27,6 +27,7 @@ from conformance.emit.emitter import (
 from conformance.emit.expressions import elements, listed, numpy_fill, unless_default
 from conformance.emit.forward import Sequences
 from conformance.emit.recompute import Calling
+from conformance.emit.transforms import Transforms
 from conformance.errors import NotOfferedError
 from conformance.language.backward import TOLD, backward, overwritten
 from conformance.language.flow import Flow
@@ -124,7 +125,8 @@ HELPERS: Mapping[str, str] = {
     ),
 }
 WORDS = Words(
-    procedures_written=PROCEDURES,
+    procedures_written=(*PROCEDURES, "jvp"),
+    reverse_only=("custom_sin", "asking_sin"),
     imports=(
         "import random",
         "import numpy as np",
@@ -213,7 +215,7 @@ class PaddleRecompute(Calling):
         return [f"use_reentrant={inner if self.emitter.within else outer}", *kept]
 
 
-class PaddleRun(Accumulating):
+class PaddleRun(Accumulating, Transforms):
     """`loss.backward()`, and `paddle.grad`."""
 
     grad = "paddle.grad"
@@ -231,6 +233,22 @@ class PaddleRun(Accumulating):
         if self.case.hooks and kind in (*TOLD, "functional"):
             raise NotOfferedError(self.variant.id, f"hooks where the procedure is {kind}")
         super().write_hooks()
+
+    def write_gradients(self) -> None:
+        if not self.transforms:
+            super().write_gradients()
+            return
+        self.refuse_transform()
+        self.write_before()
+        code, wrt = self.code, self.case.wrt
+        self.refuse_orders(3)  # two passes in reverse mode, which keep their graph
+        code("seen = []")
+        self.write_function("output_of", self.place)
+        code(f"wanted = {self.values.items(wrt)}")
+        given = "output_of, wanted, [tensor.detach() for tensor in wanted]"
+        code(f"_, tangent = paddle.incubate.autograd.jvp({given})")
+        code("outputs = seen[0]")
+        self.write_transformed()
 
     def write_taken(self) -> None:
         code = self.code

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD
-from conformance.emit.emitter import Call, Emitter, Parts, Recompute, Run, Tensors, Words
+from conformance.emit.emitter import Call, Emitter, Parts, Recompute, Tensors, Words
+from conformance.emit.transforms import Transforms
 from conformance.emit.usual import LISTS
+from conformance.errors import NotOfferedError
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Array, Case, Generator, Region
 
@@ -23,7 +25,8 @@ def _written(call: Call) -> str:
 WORDS = Words(
     procedures_written=(
         *("backward", "part", "per_output", "second_backward", "second_order"),
-        *("third_order", "inference", "train"),
+        *("third_order", "jvp", "jvp_of_gradient", "gradient_of_jvp", "jacobian"),
+        *("inference", "train"),
     ),
     imports=("import random", "import numpy as np", "import tape"),
     helpers={},  # the tape has every operation
@@ -66,7 +69,7 @@ class TapeRecompute(Recompute):
         return f"tape.recompute({', '.join([self.block(region), *options])})"
 
 
-class TapeRun(Run):
+class TapeRun(Transforms):
     """`tape.gradient`, which returns gradients in a list."""
 
     def _names(self, names: tuple[str, ...]) -> str:
@@ -78,6 +81,9 @@ class TapeRun(Run):
         self.write_loss()
         code(f"names = {self._names(self.case.wrt)}")
         code(f"wrt = {self.values.items(self.case.wrt)}")
+        if self.transforms:
+            self._write_transformed()
+            return
         self.write_between()
         again = ""
         if kind in ("second_order", "third_order"):
@@ -98,6 +104,26 @@ class TapeRun(Run):
             f'return {{"outputs": {self.result}, "losses": [loss], '
             f'"gradients": dict(zip(names, first, strict=True)){again}{self.state_entry()}}}'
         )
+
+    def _write_transformed(self) -> None:
+        """Tangents, or a Jacobian; gradients of tangents and tangents of gradients are one."""
+        code, kind = self.code, self.case.procedure.kind
+        if not self.depends(self.case.loss):
+            raise NotOfferedError(self.variant.id, f"procedure {kind} of a constant")
+        if kind == "jacobian":
+            code(
+                f"gradients = {{n: tape.jacobian({self.place}, values[n]) for n in names}}",
+                BACKWARD,
+            )
+        elif kind != "jvp_of_gradient":
+            code(f"tangent = tape.jvp({self.place}, wrt)", BACKWARD)
+        if self.case.procedure.order > 1:
+            code("first = tape.gradient(loss, wrt, create_graph=True)", BACKWARD)
+            code("second = tape.gradient(tape.total(first, wrt), wrt)")
+            code("again = dict(zip(names, second, strict=True))")
+        if kind == "jvp_of_gradient":
+            code("gradients = dict(zip(names, first, strict=True))")
+        self.write_transformed()
 
     def write_training(self) -> None:
         code, case = self.code, self.case

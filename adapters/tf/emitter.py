@@ -7,8 +7,9 @@ from contextlib import nullcontext
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Run, Tensors, Words
+from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors, Words
 from conformance.emit.expressions import class_name, function, listed
+from conformance.emit.transforms import Transforms
 from conformance.model.case import (
     Again,
     Array,
@@ -32,7 +33,9 @@ WORDS = Words(
     procedures_written=(
         *("backward", "part", "per_output", "second_backward", "second_order"),
         *("third_order", "inference", "train"),
+        *("jvp", "jvp_of_gradient", "gradient_of_jvp", "jacobian"),
     ),
+    reverse_only=("custom_sin",),
     loops="calls",  # operations are distinguished by the lines that led to them
     shares=True,
     lists="all",
@@ -127,7 +130,7 @@ class RecomputeGrad(Recompute):
         return f"tf.recompute_grad({', '.join([self.block(region), *self.misuse(region)])})"
 
 
-class Taped(Run):
+class Taped(Transforms):
     """`tf.GradientTape`. `function`, `loop` and `xla` put forward and backward into one graph;
     `forward-function` makes a graph of the forward pass, with the tape outside; `eager` makes none."""
 
@@ -141,6 +144,9 @@ class Taped(Run):
         return f"@tf.function(autograph=False{compiled})"
 
     def write_gradients(self) -> None:
+        if self.transforms:
+            self._write_transforms()
+            return
         self.write_after()
         if self._one_graph:
             self._write_function()
@@ -148,6 +154,61 @@ class Taped(Run):
             self._write_taped_run()
 
     write_training = write_gradients
+
+    def _write_transforms(self) -> None:
+        """Forward mode, by an accumulator around or inside of a tape, or a Jacobian."""
+        self.refuse_transform()
+        code, kind, sources = self.code, self.case.procedure.kind, self.case.wrt
+        forward = "forward(**values)"
+        if self.variant.name == "forward-function":
+            self._write_forward_function()
+            forward = "step(values)"
+        found = ["gradients" if kind in ("jacobian", "jvp_of_gradient") else "tangent"]
+        found += ["again"] if self.case.procedure.order > 1 else []
+        step = self.code.indent(f"{self._decorator}\ndef step(values):")
+        with step if self._one_graph else nullcontext():
+            code(f"sources = {self.values.entries(sources)}")
+            code("tangents = [tf.identity(source) for source in sources.values()]")
+            accumulate = "tf.autodiff.ForwardAccumulator([*sources.values()], tangents)"
+            accumulator, tape = (
+                f"with {accumulate} as accumulator:",
+                "with tf.GradientTape() as tape:",
+            )
+            given = " if g is not None" if self.given(1) else ""
+            forwarded = f"outputs = {forward}", FORWARD
+            if kind == "jvp":
+                with code.indent(accumulator):
+                    code(*forwarded)
+                code(f"tangent = accumulator.jvp({self.place})")
+            elif kind == "jvp_of_gradient":
+                with code.indent(accumulator):
+                    with code.indent(tape):
+                        self._write_watch("tape")
+                        code(*forwarded)
+                        code(f"loss = {self.loss()}")
+                    code("gradients = tape.gradient(loss, sources)", BACKWARD)
+                code(
+                    f"again = {{name: accumulator.jvp(g) for name, g in gradients.items(){given}}}"
+                )
+            elif kind == "gradient_of_jvp":
+                with code.indent(tape):
+                    self._write_watch("tape")
+                    with code.indent(accumulator):
+                        code(*forwarded)
+                    code(f"tangent = accumulator.jvp({self.place})")
+                    code(f"total = {self.reduced('tangent')}")
+                code("again = tape.gradient(total, sources)", BACKWARD)
+            else:
+                with code.indent(tape):
+                    self._write_watch("tape")
+                    code(*forwarded)
+                    code(f"y = {self.place}")
+                code("gradients = tape.jacobian(y, sources)", BACKWARD)
+            if self._one_graph:
+                code(f"return outputs, {', '.join(found)}")
+        if self._one_graph:
+            code(f"outputs, {', '.join(found)} = step(values)")
+        self.write_transformed()
 
     def write_inference(self) -> None:
         self._write_inferring(FORWARD)

@@ -112,11 +112,12 @@ class Observer(Base):
         return np.array(generator.uniform([4]))
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
+        unobserved: dict[str, str] = {}
+        if program.procedure == "jacobian":
+            unobserved["executions"] = "the rows are computed by a graph of their own"
         if self.variant not in ONE_GRAPH:
-            return {}
-        unobserved = {
-            "retained memory": "forward and backward are one graph, no moment lies between"
-        }
+            return unobserved
+        unobserved["retained memory"] = "forward and backward are one graph, no moment lies between"
         if self.variant == "xla" and program.text.count("@tf.function") > 1:
             reason = "the instructions of two compiled functions are not distinguished"
             unobserved["executions"] = reason

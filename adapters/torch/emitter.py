@@ -23,7 +23,9 @@ from conformance.emit.emitter import (
 )
 from conformance.emit.expressions import listed
 from conformance.emit.forward import Sequences
+from conformance.emit.part import FURTHER
 from conformance.emit.recompute import Calling
+from conformance.emit.transforms import Transforms
 from conformance.model.case import Again, Array, Case, Region, Segment
 
 from . import compiling, method, selective, wrapper
@@ -104,12 +106,13 @@ OPERATIONS: Mapping[str, Writer] = {
     "add_in_place": "{a}.add_({b})",
 }
 WORDS = Words(
-    procedures_written=PROCEDURES,
+    procedures_written=(*PROCEDURES, *FURTHER),
     imports=(
         "import random",
         "import numpy as np",
         "import torch",
         "import torch.nn.functional as F",
+        "from torch.autograd import forward_ad",
         "from torch.utils.checkpoint import checkpoint",
     ),
     operations=OPERATIONS,
@@ -127,6 +130,7 @@ WORDS = Words(
     # the third order takes the saved mean and deviation for constants, and is wrong:
     # https://github.com/pytorch/pytorch/issues/175754 and https://github.com/pytorch/pytorch/issues/186256
     orders={"layer_norm": 2, "batch_norm": 2},
+    reverse_only=("custom_sin", "asking_sin"),
     shares=True,
     lists="all",
     wrong_option='determinism_check="wrong"',
@@ -211,7 +215,7 @@ class Checkpoint(Calling):
         return [*keywords, f"context_fn={self.policy(region)}"] if kept else keywords
 
 
-class TorchRun(Accumulating):
+class TorchRun(Accumulating, Transforms):
     """`loss.backward()`, and `torch.func`; `compiled` gives the lines that have `forward` compiled."""
 
     grad = "torch.autograd.grad"
@@ -251,6 +255,47 @@ class TorchRun(Accumulating):
             f'return {{"outputs": outputs, "losses": [loss], "gradients": gradients'
             f"{self.state_entry()}}}"
         )
+
+    def write_gradients(self) -> None:
+        if not self.transforms:
+            super().write_gradients()
+            return
+        self.refuse_transform()
+        self.write_before()
+        if self.case.procedure.kind == "jacobian":
+            self._write_jacobian()
+        else:
+            self._write_dual()
+        self.write_transformed()
+
+    def _write_jacobian(self) -> None:
+        """All rows in one backward pass, of batched cotangents."""
+        code, wrt = self.code, listed(self.case.wrt)
+        code("seen = []")
+        self.write_function("output_of", self.place)
+        given = f"output_of, tuple({self.values.items(self.case.wrt)}), vectorize=True"
+        code(f"rows = torch.autograd.functional.jacobian({given})")
+        code(f"gradients, outputs = dict(zip({wrt}, rows)), seen[0]")
+
+    def _write_dual(self) -> None:
+        """Forward mode by dual tensors; gradients are taken of them, or of their tangents."""
+        code, wrt, kind = self.code, listed(self.case.wrt), self.case.procedure.kind
+        with code.indent("with forward_ad.dual_level():"):
+            dual = "forward_ad.make_dual(values[name], values[name].detach())"
+            code(f"wanted = {{name: {dual} for name in {wrt}}}")
+            code("outputs = forward(**values | wanted)", FORWARD)
+            if kind != "jvp_of_gradient":
+                code(f"tangent = forward_ad.unpack_dual({self.place}).tangent")
+            else:
+                given = f"{self.loss()}, [*wanted.values()]"
+                code(f"taken = torch.autograd.grad({given}, allow_unused=True)", BACKWARD)
+                code(f"gradients = {{n: g for n, g in zip({wrt}, taken) if g is not None}}")
+                tangent = "forward_ad.unpack_dual(gradient).tangent"
+                code(f"again = {{name: {tangent} for name, gradient in gradients.items()}}")
+        if kind == "gradient_of_jvp":
+            given = f"{self.reduced('tangent')}, {self.values.items(self.case.wrt)}"
+            code(f"taken = torch.autograd.grad({given}, allow_unused=True)", BACKWARD)
+            code(f"again = dict(zip({wrt}, taken))")
 
 
 class Sequential(Sequences):

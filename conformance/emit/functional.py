@@ -11,6 +11,7 @@ from conformance.emit.emitter import Emitter
 from conformance.emit.expressions import listed
 from conformance.emit.part import PROCEDURES, Words
 from conformance.emit.running import Run
+from conformance.emit.transforms import Transforms
 from conformance.errors import NotOfferedError
 from conformance.model.program import Site
 
@@ -115,7 +116,7 @@ class Functional(Run):
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
 
-class Lazy(Functional):
+class Lazy(Functional, Transforms):
     """`run` of lazy frameworks, for all procedures but `second_backward` and `per_output`. One transform
     gives the graphs of a loss and of its gradients; a careful user evaluates the loss first.
 
@@ -186,7 +187,7 @@ class Lazy(Functional):
                 code(f"return {total.format('second')}, *taken")
 
 
-class Pullback(Functional):
+class Pullback(Functional, Transforms):
     """`run`, for all procedures, of frameworks in which differentiating a function gives its value and a
     pullback, from cotangents of the value to gradients, which may be called as often as one likes.
 

@@ -32,11 +32,13 @@ RAISE_IF = """
             raise ValueError("raise_if")
         return x
     """
-#: All kinds of procedure.
+#: The kinds of procedure, but for those of `FURTHER`.
 PROCEDURES = (
     *("backward", "part", "functional", "per_output", "second_backward"),
     *("second_order", "third_order", "inference", "train"),
 )
+#: What they are followed by in few frameworks: forward mode, and whole Jacobians.
+FURTHER = ("jvp", "jvp_of_gradient", "gradient_of_jvp", "jacobian")
 #: Names that every program defines.
 OWN_NAMES = frozenset(
     {"plain", "recomputed", "run", "main", "inputs", "values", "outputs", "forward"}
@@ -71,6 +73,8 @@ class Words:
     list_of_parameters: str = "{}"
     #: How often the gradient of an operation can be taken, one of the other, where that is limited.
     orders: Mapping[str, int] = field(default_factory=dict)
+    #: Operations that have no derivative in forward mode.
+    reverse_only: Collection[str] = ()
     #: Operations through which only one backward pass can go, also over a graph that is retained.
     once: Collection[str] = ()
     #: For each operation pairs of arguments: where the first one requires a gradient, the second one has

@@ -25,8 +25,14 @@ Untrained = OneOf[
     "second_backward",
     "second_order",
     "third_order",
+    "jvp",
+    "jvp_of_gradient",
+    "gradient_of_jvp",
+    "jacobian",
     "inference",
 ]
+#: Procedures in forward mode: they carry tangents beside the values.
+FORWARD_MODE = frozenset({"jvp", "jvp_of_gradient", "gradient_of_jvp"})
 #: How common a program is; `conformance.language.spec` says what each means.
 Use = OneOf["everyday", "unusual", "contract"]
 
@@ -256,8 +262,12 @@ class Procedure:
     gradients that the case names. `functional`: gradients come from a transform of the function.
     `per_output`: gradients of the loss, then of the loss `then`, over one retained graph.
     `second_backward`: the gradients are taken twice over one retained graph. `second_order`: the sum
-    of all first gradients is differentiated again. `third_order`: and once more. `inference`:
-    forward with gradients switched off. `train`: `steps` steps of SGD with `learning_rate` on all
+    of all first gradients is differentiated again. `third_order`: and once more. `jvp`: forward mode,
+    the tangent of the loss's output, where the tangent of each tensor in `wrt` is the tensor itself.
+    `jvp_of_gradient`: the tangents of the gradients (forward over reverse). `gradient_of_jvp`: the
+    gradients of the tangent, reduced as the loss is (reverse over forward). `jacobian`: all derivatives
+    of the loss's output, by the framework's own function. `inference`: forward with gradients switched
+    off. `train`: `steps` steps of SGD with `learning_rate` on all
     parameters that require a gradient.
 
     `between` is what happens between forward and backward: the implicit generator is seeded again, or
@@ -280,7 +290,8 @@ class Procedure:
 
     @property
     def order(self) -> int:
-        return {"second_order": 2, "third_order": 3}.get(self.kind, 1)
+        twice = dict.fromkeys(("second_order", "jvp_of_gradient", "gradient_of_jvp"), 2)
+        return {**twice, "third_order": 3}.get(self.kind, 1)
 
 
 @dataclass(frozen=True)
@@ -373,6 +384,13 @@ class Case:
     def names(self) -> tuple[str, ...]:
         """The names of `plain` and `recomputed`'s arguments, in order."""
         return tuple(v.name for v in (*self.inputs, *self.parameters, *self.state))
+
+    @property
+    def differentiated(self) -> tuple[str, ...]:
+        """The names of the gradients: those of `wrt`, or of the output that a tangent belongs to."""
+        if self.loss is not None and self.procedure.kind in ("jvp", "gradient_of_jvp"):
+            return (self.loss.name,)
+        return self.wrt
 
     def regions(self) -> tuple[Region, ...]:
         return tuple(node for node in walk(self.program) if isinstance(node, Region))

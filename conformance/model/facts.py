@@ -108,7 +108,8 @@ class Difference(_Fact, frozen=True, tag="difference"):
     def words(self, *, numbers: bool = True) -> str:
         """The difference in a sentence; without `numbers`, it is the same for many variants."""
         free = "random state is not preserved here, and " if self.may_draw else ""
-        title = self.name if self.of == "value" else f"{self.of} with respect to {self.name}"
+        link = "of" if self.of == "tangent" else "with respect to"
+        title = self.name if self.of == "value" else f"{self.of} {link} {self.name}"
         return f"{free}{title} {self._how(numbers)}"
 
     def _how(self, numbers: bool) -> str:

@@ -301,6 +301,7 @@ RULES = {"whole": whole, "early-stop": early_stop, "minimal": minimal}
 _REASONS = {
     "alternatives": "implementations differ in what a gradient reads and which gradients they take",
     "second order": "the second pass may run a region again or use what the first made",
+    "jacobian": "all elements may be differentiated at once, or one after the other",
     "before": "what ran before with gradients off may be another program, and not counted",
     "unused": "what no output needs, or computes nothing, may be left out",
     "cheap": "a compiler may run what is cheap again",
@@ -380,6 +381,10 @@ class Executions:
         times = 2 if procedure.kind == "second_backward" else self.passes
         counts = tuple(times * n for n in counts) or (0,)
         allowed = Allowed(counts, _REASONS["alternatives"] if len(counts) > 1 else "")
+        if procedure.kind == "jacobian":  # one backward pass for all elements, or one for each
+            passes = self.dataflow.tensors[self.dataflow.loss or 0].size * len(self.case.wrt)
+            counts += tuple(n * max(counts) for n in range(2, passes + 1))
+            return Allowed(counts, _REASONS["jacobian"])
         allowed = self._compiled(key, allowed, times)
         if procedure.order > 1 and (self.least or max(allowed.counts)):
             each = max(allowed.counts)

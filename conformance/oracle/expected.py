@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from conformance.language.operations import RANDOM
-from conformance.model.case import Case, Statement, walk
+from conformance.model.case import FORWARD_MODE, Case, Statement, walk
 from conformance.model.observation import Array, Expected, Leaf, Phase, RandomSample, Tree
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Dataflow, Step
@@ -54,7 +54,9 @@ def expect(
     key = (discipline, frozenset(residuals.items()))
     if key not in evaluated.found:
         memory = None
-        if case.procedure.kind != "inference":  # where no gradients are taken there are no bytes
+        if (
+            case.procedure.kind not in _WITHOUT_MEMORY
+        ):  # where no gradients are taken there are no bytes
             memory = expected_memory(case, evaluated.dataflow, residuals, discipline)
         counts = Executions(case, evaluated.dataflow, discipline, residuals).allowed()
         evaluated.found[key] = replace(evaluated.values, executions=counts, memory=memory)
@@ -92,6 +94,8 @@ class _Evaluation:
     found: dict[tuple[str, frozenset[tuple[str, str]]], Expected] = field(default_factory=dict)
 
 
+#: Procedures in which no bytes are judged.
+_WITHOUT_MEMORY = FORWARD_MODE | {"inference", "jacobian"}
 _Gradients = list[tape.Tensor | None]
 #: A cache of one entry, the last case evaluated without samples: it is judged for all variants of an
 #: adapter in turn, several of which need the same counts.
@@ -152,9 +156,9 @@ def _evaluate(case: Case, samples: Drawn | None) -> _Evaluation:
         if loss is None:
             break
         losses.append(float(loss.data))
-        first, second = _gradients(case, values, loss, run.second_loss)
-        before, gradients = gradients, _by_name(case, first)
-        again = _by_name(case, second)
+        first, second = _gradients(case, values, loss, run)
+        before, gradients = gradients, _by_name(case.differentiated, first)
+        again = _by_name(case.wrt, second)
         if (
             case.procedure.after == "backward"
         ):  # gradients are added up, and the last loss is returned
@@ -197,19 +201,25 @@ def _added(gradient: Array | None, before: Array | None) -> Array | None:
 
 
 def _gradients(
-    case: Case, values: Mapping[str, ProgramValue], loss: tape.Tensor, other: tape.Tensor | None
+    case: Case, values: Mapping[str, ProgramValue], loss: tape.Tensor, run: Interpreter
 ) -> tuple[_Gradients, _Gradients]:
     """The gradients of a loss with respect to `case.wrt`, and those of a second backward pass: of the
-    `other` loss, of the same again, or of the sum of all first gradients."""
+    other loss, of the same again, or of the sum of all first gradients; in forward mode tangents."""
     wrt = [tensor_of(name, values) for name in case.wrt]
-    order = case.procedure.order
+    order, kind = case.procedure.order, case.procedure.kind
+    if kind == "jacobian":
+        return [tape.jacobian(run.of_loss, one) for one in wrt], []
+    if kind in FORWARD_MODE:
+        slopes = tape.gradient(loss, wrt, create_graph=order > 1)
+        again = tape.gradient(tape.total(slopes, wrt), wrt) if order > 1 else []
+        return (slopes if kind == "jvp_of_gradient" else [tape.jvp(run.of_loss, wrt)]), again
     first = tape.gradient(loss, wrt, create_graph=order > 1)
     if order > 1:
         total = tape.total(first)
         if order > 2:
             total = tape.total(tape.gradient(total, wrt, create_graph=True))
         return first, tape.gradient(total, wrt)
-    second = {"per_output": other, "second_backward": loss}.get(case.procedure.kind)
+    second = {"per_output": run.second_loss, "second_backward": loss}.get(kind)
     return first, [] if second is None else tape.gradient(second, wrt)
 
 
@@ -220,11 +230,11 @@ def _descend(case: Case, values: dict[str, ProgramValue], loss: tape.Tensor) -> 
         values[name] = tape.descend(tensor, slope, case.procedure.learning_rate)
 
 
-def _by_name(case: Case, gradients: _Gradients) -> dict[str, Array | None]:
-    """Gradients with respect to `case.wrt` by name; empty if none were taken."""
+def _by_name(names: Sequence[str], gradients: _Gradients) -> dict[str, Array | None]:
+    """Gradients by name; empty if none were taken."""
     if not gradients:
         return {}
-    pairs = zip(case.wrt, gradients, strict=True)
+    pairs = zip(names, gradients, strict=True)
     return {name: None if g is None else np.array(g.data) for name, g in pairs}
 
 

@@ -94,8 +94,8 @@ class Interpreter:
     """One forward pass of a case on the tape, every region called directly.
 
     Random operations give the `samples` where there are any, else draw from the tape's generators.
-    After `forward`, `dataflow` is the program unrolled and `second_loss` the scalar that a second
-    backward pass differentiates (`None` where there is none).
+    After `forward`, `dataflow` is the program unrolled, `of_loss` the output that the loss is made of,
+    and `second_loss` the scalar that a second backward pass differentiates (`None` where there is none).
     """
 
     def __init__(self, case: Case, samples: Drawn | None) -> None:
@@ -103,6 +103,7 @@ class Interpreter:
         self.regions = {region.name: region for region in case.regions()}
         self.dataflow = Dataflow()
         self.second_loss: Tensor | None = None
+        self.of_loss: Tensor
         self._number_of: dict[Tensor, int] = {}
         self._inputs: Mapping[str, ProgramValue] = {}
 
@@ -118,6 +119,8 @@ class Interpreter:
         outputs = build(self.case.outputs, names)
         self.dataflow.outputs = self._numbers(outputs)
         loss, self.dataflow.loss = self._loss(self.case.loss, names)
+        if self.case.loss is not None:
+            self.of_loss = tensor_of(self.case.loss.name, names)
         self.second_loss, self.dataflow.second_loss = self._loss(self.case.then, names)
         return outputs, loss
 

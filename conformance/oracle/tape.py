@@ -336,13 +336,38 @@ def gradient(
     return [by_place.get(key) if key else None for key in keys]
 
 
-def total(gradients: Iterable[Tensor | None]) -> Tensor:
-    """The sum of all elements of all gradients that are not `None`: a scalar."""
+def total(gradients: Iterable[Tensor | None], weights: Iterable[Tensor] = ()) -> Tensor:
+    """The sum of all elements of all gradients that are not `None`, each times the element of its
+    weight, a constant, where there are weights: a scalar."""
     result = _const(0.0)
     with quiet():
-        for g in gradients:
-            result = result if g is None else add(result, sum(g))
+        for g, weight in itertools.zip_longest(gradients, weights):
+            if g is not None:
+                g = g if weight is None else multiply(g, _const(weight.data, weight.dtype))
+                result = add(result, sum(g))
     return result
+
+
+def jvp(target: Tensor, wrt: Sequence[Tensor], create_graph: bool = False) -> Tensor | None:
+    """The tangent of `target` where the tangent of each of `wrt` is its own value: forward mode, made of
+    two passes in reverse mode. `None` where the target does not depend on them."""
+    cotangent = tensor(np.zeros(target.shape), target.dtype, gradient=True)
+    gradients = gradient(target, wrt, cotangent, create_graph=True)
+    return gradient(total(gradients, wrt), [cotangent], create_graph=create_graph)[0]
+
+
+def jacobian(target: Tensor, x: Tensor) -> Tensor | None:
+    """The derivatives of each element of `target` with respect to those of x, of the shape of both one
+    after the other; `None` where the target does not depend on x."""
+    rows: list[Elements] = []
+    for number in range(target.data.size):
+        one = np.zeros(target.data.size)
+        one[number] = 1
+        (row,) = gradient(target, [x], Tensor(one.reshape(target.shape), target.dtype))
+        if row is None:
+            return None
+        rows.append(row.data)
+    return Tensor(np.reshape(rows, (*target.shape, *x.shape)), x.dtype)
 
 
 def descend(x: Tensor, slope: Tensor | None, rate: float) -> Tensor:

@@ -10,7 +10,7 @@ difference is reported, not failed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
@@ -31,28 +31,36 @@ _FURTHER = {
     "per_output": "gradient of the second output",
     "second_order": "second-order gradient",
     "third_order": "third-order gradient",
+    "jvp_of_gradient": "tangent of the gradient",
+    "gradient_of_jvp": "gradient of the tangent",
 }
+#: The same of the first set, where it is not called a gradient.
+_FIRST = {"jvp": "tangent", "gradient_of_jvp": "tangent", "jacobian": "jacobian"}
 
 
 def _judge(evidence: Evidence) -> Verdict:
     plain, seen, expected = evidence.plain, evidence.recomputed, evidence.expected
-    first = _compare(evidence, "gradient", plain.gradients, seen.gradients, expected.gradients)
-    further = _FURTHER.get(evidence.case.procedure.kind)
+    case = evidence.case
+    kind = _FIRST.get(case.procedure.kind, "gradient")
+    sides = plain.gradients, seen.gradients, expected.gradients
+    first = _compare(evidence, kind, case.differentiated, *sides)
+    further = _FURTHER.get(case.procedure.kind)
     if first.status is not Status.PASS or further is None:
         return first
-    second = _compare(evidence, further, plain.again, seen.again, expected.again)
+    second = _compare(evidence, further, case.wrt, plain.again, seen.again, expected.again)
     return second if second.status is not Status.PASS else first
 
 
 def _compare(
     evidence: Evidence,
     kind: str,
+    names: Sequence[str],
     plain: _Gradients,
     recomputed: _Gradients,
     reference: _Gradients | None,
 ) -> Verdict:
     """The verdict on the first gradient that is wrong; else that all are right."""
-    for name in evidence.case.wrt:
+    for name in names:
         expected = None if reference is None else reference.get(name)
         fault = _fault(evidence, kind, name, plain.get(name), recomputed.get(name), expected)
         if fault is None:
@@ -66,7 +74,7 @@ def _compare(
         wanted = expected if fault.against == "reference" else plain.get(name)
         sides = summaries(wanted, recomputed.get(name))
         return CHECK.verdict(status, fault.words(), *sides, facts=(fault,))
-    what = f"{len(evidence.case.wrt)} gradients"
+    what = f"{len(names)} {'gradient' if kind in _FURTHER.values() else kind}s"
     return agreed(CHECK, what, alike=evidence.drew_alike, reference=bool(reference))
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.judge.limits import SLACK
 from conformance.judge.memory import can_tell, retained, too_little, too_much
+from conformance.model.case import FORWARD_MODE
 from conformance.model.facts import Fact, States
 from conformance.model.observation import RandomState
 from conformance.model.verdict import Status, Verdict
@@ -73,4 +74,7 @@ def _copies(number: int) -> str:
     return "1 copy" if number == 1 else f"{number} copies"
 
 
-CHECK = Check("retained memory", _judge, applies=lambda case: case.procedure.kind != "inference")
+#: Procedures in which nothing is kept for a backward pass, or that put no boundary before it.
+_APART = FORWARD_MODE | {"inference", "jacobian"}
+
+CHECK = Check("retained memory", _judge, applies=lambda case: case.procedure.kind not in _APART)
