@@ -17,6 +17,7 @@ import numpy as np
 from jax._src.interpreters import mlir
 from jax.extend.core import set_current_trace, take_current_trace
 
+from conformance.model.case import FORWARD_MODE
 from conformance.model.observation import (
     Array,
     Execution,
@@ -113,6 +114,8 @@ class Observer(Base):
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         reasons: dict[str, str] = {}
+        if program.procedure in FORWARD_MODE:
+            reasons["executions"] = "statements and their tangents are one computation"
         if not self._jitted:
             reasons["peak memory"] = "XLA's allocator on the CPU tells no peak, and frees late"
         if self._jitted and not self._two_phase:

@@ -32,6 +32,9 @@ from tests.faulty.faults import run as run_on
 NOTHING_TO_RECOMPUTE = {
     "captures/all-frozen": "no gradient needs anything of the region",
     "procedures/inference": "there is no backward pass",
+    "tangents/forward-mode": "there is no backward pass",
+    "tangents/of-parameters": "there is no backward pass",
+    "tangents/of-argument": "there is no backward pass",
     "nested/inference": "there is no backward pass",
     "errors/raised-in-region": "the forward pass raises",
     "errors/raised-in-nested-region": "the forward pass raises",

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 from conformance.judge.checks.evidence import Check, Evidence, place_name
-from conformance.model.case import FORWARD_MODE
 from conformance.model.facts import Count, Inert
 from conformance.model.observation import Allowed, Phase, Run
 from conformance.model.verdict import Status, Verdict
@@ -87,4 +86,4 @@ def _wrong_counts(wrong: tuple[Count, ...]) -> Verdict:
     return CHECK.verdict(Status.FAIL, message, expected, observed, facts=wrong)
 
 
-CHECK = Check("executions", _judge, applies=lambda case: case.procedure.kind not in FORWARD_MODE)
+CHECK = Check("executions", _judge, applies=lambda case: case.procedure.kind != "jvp")
