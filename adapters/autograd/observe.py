@@ -81,7 +81,7 @@ class Observer(Base):
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         return {
-            "peak memory": "tracemalloc tells the peak of all that Python has, and not of arrays"
+            "peak memory": "tracemalloc measures the peak of all Python objects, and not of arrays alone"
         }
 
     # -- memory --------------------------------------------------------------------------------

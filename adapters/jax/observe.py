@@ -117,15 +117,21 @@ class Observer(Base):
         if program.procedure in FORWARD_MODE:
             reasons["executions"] = "statements and their tangents are one computation"
         if not self._jitted:
-            reasons["peak memory"] = "XLA's allocator on the CPU tells no peak, and frees late"
+            reasons["peak memory"] = (
+                "XLA's allocator on the CPU reports no peak, and frees memory late"
+            )
         if self._jitted and not self._two_phase:
-            reason = "one executable holds forward and backward, with no boundary between them"
+            reason = (
+                "forward and backward are one executable, so memory between them cannot be measured"
+            )
             reasons["retained memory"] = reason
         elif program.procedure in ("second_order", "third_order"):
-            reason = "what all orders keep is in one pass, with no boundary between"
+            reason = "one pass computes all orders, so memory between them cannot be measured"
             reasons["retained memory"] = reason
         elif program.procedure == "functional":
-            reasons["retained memory"] = "a transform gives gradients at once, with no boundary"
+            reasons["retained memory"] = (
+                "forward and backward are one transform, so memory between them cannot be measured"
+            )
         return reasons
 
     def leaf(self, value: object) -> Leaf | None:

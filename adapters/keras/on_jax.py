@@ -65,10 +65,12 @@ class Observer(Base):
     def unobserved(self, program: Program) -> Mapping[str, str]:
         reasons: dict[str, str] = {}
         if program.procedure in ("second_order", "third_order"):
-            reason = "what all orders keep is in one pass, with no boundary between"
+            reason = "one pass computes all orders, so memory between them cannot be measured"
             reasons["retained memory"] = reason
         elif program.procedure == "functional":
-            reasons["retained memory"] = "a transform gives gradients at once, with no boundary"
+            reasons["retained memory"] = (
+                "forward and backward are one transform, so memory between them cannot be measured"
+            )
         return reasons
 
     def leaf(self, value: object) -> Leaf | None:

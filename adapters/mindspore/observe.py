@@ -229,13 +229,13 @@ class Observer(Base):
         if self._pool is None:
             checks = ("retained memory", "peak memory", "release")
             reasons = dict.fromkeys(
-                checks, "the memory pool does not tell the bytes that it has given"
+                checks, "the memory pool does not report how many bytes are in use"
             )
         if not self.graph and MAPPED in program.notes:
             reasons["executions"] = "vmap compiles the region, and a graph's kernels are no line's"
         if self.graph:
             reasons["retained memory"] = (
-                "forward and backward are one graph, no moment lies between"
+                "memory cannot be measured between forward and backward of a graph"
             )
             if program.procedure in FORWARD_MODE:
                 reasons["executions"] = "a tangent's nodes do not tell their statement"

@@ -87,7 +87,7 @@ class Observer(Lazy):
     def unobserved(self, program: Program) -> Mapping[str, str]:
         if MAPPED not in program.notes:
             return {}
-        reason = "mx.vmap builds another graph, which contains no value of the program's lines"
+        reason = "mx.vmap builds another graph, without the values of the program's lines"
         return {"executions": reason}
 
     # -- memory --------------------------------------------------------------------------------

@@ -188,8 +188,8 @@ class Observer(Base):
     def unobserved(self, program: Program) -> Mapping[str, str]:
         if self.variant == STATIC:
             return {
-                "retained memory": "forward and backward are one graph, no moment lies between",
-                "peak memory": "a thread of their own frees tensors, now earlier and now later",
+                "retained memory": "memory cannot be measured between forward and backward of a graph",
+                "peak memory": "another thread frees tensors, at times that vary",
             }
         return {}
 
@@ -222,7 +222,7 @@ class Observer(Base):
         if loaded.path == "recomputed":
             names = ", ".join(f"{name}()" for name in inside)
             unobserved["executions"] = (
-                f"SOT has rewritten {names}: Python does not run the program's lines there"
+                f"SOT rewrote {names}, so Python does not run the program's lines there"
             )
         return replace(observed, executions=None, samples=None)
 

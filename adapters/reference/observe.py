@@ -39,7 +39,7 @@ class Observer(Base):
         return Leaf(np.array(value.data), value.dtype)
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
-        return {"peak memory": "NumPy frees arrays as soon as it can, and keeps no account"}
+        return {"peak memory": "NumPy frees arrays at once, and reports no peak"}
 
     def generator(self) -> Array | None:
         return tape.uniform((4,)).data

@@ -117,13 +117,15 @@ class Observer(Base):
             unobserved["executions"] = "the rows are computed by a graph of their own"
         if self.variant not in ONE_GRAPH:
             return unobserved
-        unobserved["retained memory"] = "forward and backward are one graph, no moment lies between"
+        unobserved["retained memory"] = (
+            "memory cannot be measured between forward and backward of a graph"
+        )
         if self.variant == "xla" and program.text.count("@tf.function") > 1:
-            reason = "the instructions of two compiled functions are not distinguished"
+            reason = "the instructions of two compiled functions cannot be told apart"
             unobserved["executions"] = reason
         if self.variant == "loop":
             unobserved |= dict.fromkeys(
-                ("executions", "randomness"), "what runs in a loop is not told by round"
+                ("executions", "randomness"), "rounds of a loop cannot be told apart"
             )
         return unobserved
 

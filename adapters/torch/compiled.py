@@ -45,7 +45,9 @@ class Compiled(Traced):
         self.states = _InGraphs()
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
-        return {"peak memory": "what a graph holds while it runs is its own"}
+        return {
+            "peak memory": "the memory that a compiled graph uses while it runs is not reported"
+        }
 
     def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         """`run` with its executions, counted in the graphs that the values pass compiled."""
