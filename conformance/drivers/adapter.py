@@ -102,7 +102,7 @@ class VariantModel(Strict):
     gradient are added up in another order, those inside a region first. `pairs`: only two
     contributions, the order of which makes no difference."""
     accuracy: dict[str, Annotated[float, Field(gt=0, le=1e-2)]] = {}
-    """Operations whose float32 kernels are less accurate than rounding, and the greatest absolute
+    """Operations whose kernels are less accurate than rounding, and the greatest absolute
     error measured; widens the tolerance against the reference and against other frameworks, never
     that between plain and recomputed."""
     lacks: dict[str, str] = {}
