@@ -212,6 +212,7 @@ RANDOM_OR_RAISING = {"dropout", "uniform", "raise_if", "rrelu", "raise_in_rerun"
 #: Operations that are no function of tensors alone: cases check them, those of families `changes`,
 #: `effects`, `in-place` and others.
 IN_CASES = {
+    "hooked",
     "rrelu",
     "sin_or_cos",
     "unsteady_sin",

@@ -94,6 +94,7 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("jvp-of-gradient", [(OF, OF + "    procedure: jvp_of_gradient\n")], {"jvp-of-gradient"}, set()),
     ("gradient-of-jvp", [(OF, OF + "    procedure: gradient_of_jvp\n")], {"gradient-of-jvp"}, set()),
     ("jacobian", [(OF, OF + "    procedure: jacobian\n")], {"jacobian"}, set()),
+    ("hook-on-value", [("      - z =", "      - y = hooked(y)\n      - z =")], {"hook-on-value"}, set()),
     ("hooks", [(OF, OF + "      hooks: [w]\n")], {"hooks"}, set()),
     ("in-place", [("sin(h)", "add_in_place(h, 1.0)")], {"in-place"}, set()),
     ("rrelu", [("sin(h)", "rrelu(h)")], {"random", "rrelu"}, set()),

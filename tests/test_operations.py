@@ -154,7 +154,7 @@ def test_what_frameworks_with_tensors_write_alike_is_of_the_registry() -> None:
     assert written["relu"] == "F.relu({x})"
     helpers = accumulating.functions(
         **{"module": "np", "base": "F.Function", "saved": "saved", "grad": "np.grad"},
-        **{"gradients": "g", "asking": "g"},
+        **{"gradients": "g", "asks": "a", "asking": "g"},
     )
     assert helpers.keys() == accumulating.CALLS.keys()
     for text in helpers.values():

@@ -100,6 +100,11 @@ def _custom(x: Any) -> Any:
     return tape.add(tape.custom_sin(x), tape.stop_gradient(tape.sin(x)))
 
 
+def _hooked(x: Any) -> Any:
+    """Twice the sine, once without a gradient and once with a hook that makes it twice as large."""
+    return tape.add(tape.hooked(tape.sin(x)), tape.stop_gradient(tape.sin(x)))
+
+
 def _asking(x: Any) -> Any:
     """As `_custom`, whose rule is the same."""
     return tape.add(tape.asking_sin(x), tape.stop_gradient(tape.sin(x)))
@@ -143,6 +148,7 @@ TRIALS = [
     Trial("accumulate_sin", [(3, 4)], call=_accumulated),
     Trial("add_in_place", [(3, 4), (3, 4)]),
     Trial("custom_sin", [(3, 4)], call=_custom),
+    Trial("hooked", [(3, 4)], call=_hooked),
     Trial("rrelu", [(3, 4)], call=_drawn),
     Trial("matmul", [(3, 4), (4, 2)]),
     Trial("matmul", [(2, 3, 4), (4, 2)]),

@@ -56,7 +56,7 @@ WORDS = Words(
         *("backward", "part", "functional", "second_order", "third_order"),
         *("inference", "train", "jvp", "jacobian"),
     ),
-    reverse_only=("custom_sin",),
+    reverse_only=("custom_sin", "hooked"),
     lists="uncaptured",  # cells hold what they capture
     list_of_parameters="ParameterTuple({})",
     seeding="ms.set_seed({seed})",

@@ -84,6 +84,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "custom_sin": "custom_sin({x})",
     "slope_of_sin": "slope_of_sin({x})",
     "accumulate_sin": "accumulate_sin({x}, {total})",
+    "hooked": "hooked({x}, {scale})",
     "add_in_place": "{a}.add_({b})",
 }
 #: The constructor of an operation's primitive, where one primitive does all of it.
@@ -122,6 +123,11 @@ HELPERS: Mapping[str, str] = {
 
         def loop_sin(x, times):
             return ops.ForiLoop()(0, times, sin_once, x, False)
+        """,
+    "hooked": """
+        def hooked(x, scale):
+            x.register_hook(lambda gradient: gradient * scale)
+            return x
         """,
     "custom_sin": """
         class CustomSin(nn.Cell):

@@ -121,12 +121,13 @@ HELPERS: Mapping[str, str] = {
         saved="saved_tensor()",
         grad="paddle.grad",
         gradients="2 * paddle.cos(x) * g",
+        asks="not x.stop_gradient",
         asking="None if x.stop_gradient else 2 * paddle.cos(x) * g",
     ),
 }
 WORDS = Words(
     procedures_written=(*PROCEDURES, "jvp"),
-    reverse_only=("custom_sin", "asking_sin"),
+    reverse_only=("custom_sin", "asking_sin", "hooked"),
     imports=(
         "import random",
         "import numpy as np",

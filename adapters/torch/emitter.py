@@ -124,13 +124,14 @@ WORDS = Words(
             saved="saved_tensors",
             grad="torch.autograd.grad",
             gradients="2 * torch.cos(x) * g, None",
+            asks="x.requires_grad",
             asking="2 * torch.cos(x) * g if x.requires_grad else None",
         ),
     },
     # the third order takes the saved mean and deviation for constants, and is wrong:
     # https://github.com/pytorch/pytorch/issues/175754 and https://github.com/pytorch/pytorch/issues/186256
     orders={"layer_norm": 2, "batch_norm": 2},
-    reverse_only=("custom_sin", "asking_sin"),
+    reverse_only=("custom_sin", "asking_sin", "hooked"),
     shares=True,
     lists="all",
     wrong_option='determinism_check="wrong"',

@@ -17,6 +17,7 @@ CALLS = {
     "asking_sin": "AskingSin.apply({x})",
     "slope_of_sin": "slope_of_sin({x})",
     "accumulate_sin": "accumulate_sin({x}, {total})",
+    "hooked": "hooked({x}, {scale})",
 }
 
 

@@ -97,7 +97,8 @@ class Nodes:
 
     def statement(self, scope: Scope) -> list[Raw]:
         """A statement."""
-        return self.add(self.statements.one(scope), scope)
+        made = self.statements.one(scope)
+        return [*self.add(made, scope), *self.statements.hook(scope, [*made.results])]
 
     def add(self, made: Made, scope: Scope) -> list[Raw]:
         """A statement that is made, whose results can be read from now on."""
@@ -140,7 +141,12 @@ class Nodes:
             called = self.again(scope, node["define"]) if wanted else []
             return [node, *called]
         names = [n for n in region.values if n in scope.tensors()]
-        return [node, *(self.cast_back(scope, names) if region.words.get("autocast") else [])]
+        hooks = self.statements.hook(scope, names)
+        return [
+            node,
+            *hooks,
+            *(self.cast_back(scope, names) if region.words.get("autocast") else []),
+        ]
 
     def cast_back(self, scope: Scope, names: Sequence[str]) -> list[Raw]:
         """Statements that cast tensors to the dtype of the case; only what they make can be read."""

@@ -100,7 +100,23 @@ class Statements:
             return next(makes, first)
         return first
 
+    def hook(self, scope: Scope, names: Sequence[str]) -> list[str]:
+        """At times, a statement that registers a hook on one of these names, which were made last."""
+        hooking = [o for o in self.operations if o.hooks]
+        names = [n for n in names if n in scope.tensors() and n in scope.fresh - scope.read]
+        wanted = [o for o in self.wanted if o.hooks]
+        if not (hooking and names and self.choices.chance(40 if wanted else 4)):
+            return []
+        operation, name = hooking[0], self.choices.one(names)
+        self.wanted[:] = [o for o in self.wanted if not o.hooks]
+        self.used.append(operation)
+        options = self._arguments(operation, scope, {"x": name}).options([scope.values[name]])
+        words = [name, *(f"{word}={value!r}" for word, value in options.items())]
+        return [f"{name} = {operation.name}({', '.join(words)})"]
+
     def _may_stand(self, operation: Operation, scope: Scope) -> bool:
+        if operation.hooks:  # it stands where `hook` puts it
+            return False
         if scope.words.get("mapped"):
             return operation.elementwise
         if operation.exact and (self.low or scope.words.get("autocast")):

@@ -54,6 +54,7 @@ CAPABILITIES: Mapping[str, str] = {
     "gradient-of-jvp": "gradients of a tangent, which forward mode computes",
     "gradient-flag": "the program reads whether a tensor requires a gradient",
     "gradient-inside": "a region computes a gradient itself",
+    "hook-on-value": "a hook on the gradient of a computed tensor changes it",
     "hooks": "a hook on a parameter is called when its gradient is ready",
     "in-place": "in-place operations",
     "inference": "a forward pass with gradients switched off",

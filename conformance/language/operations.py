@@ -63,7 +63,7 @@ class Operation:
     `joint` operation, an element of the result depends on more than one of the argument. The result of
     a `view` may share its memory with the argument. Of equal arguments of one that is `apart`, little
     but rounding errors would be left in its result or its gradients. Autocast has one that is `lowered`
-    compute in low precision.
+    compute in low precision. One that `hooks` registers a hook on its argument, and returns it.
     """
 
     name: str
@@ -87,6 +87,7 @@ class Operation:
     view: bool = False
     apart: bool = False
     lowered: bool = False
+    hooks: bool = False
 
     @cached_property
     def patterns(self) -> tuple[tuple[str, ...] | None, ...]:
@@ -323,6 +324,14 @@ _ALL = (
     _op("accumulate_sin", "x total", "x: x", _ADDED, updates="total", capability="accumulate"),
     _op("add_in_place", "a b", "a:, b:", _TOGETHER, capability="in-place", told={"over": "a"}),
     _op("raise_if", "x flag?", "x:", capability="raise", told={**_RAISES, **_VIEW}),
+    _op(
+        "hooked",
+        "x",
+        "x:",
+        capability="hook-on-value",
+        told={"hooks": True},
+        scale=OptionSpec("float", 2.0, tried=(0.5, 3.0)),
+    ),
     _op("is_unwrapped_by", "region?", "", "a bool", capability="wrapped"),
     _op("hides_variables_of", "region?", "", "a bool", capability="wrapped"),
     _op("asks_gradient", "x", "", "a bool", capability="gradient-flag"),

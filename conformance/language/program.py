@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from conformance.errors import CaseError, nearest
-from conformance.language import spec
+from conformance.language import hooking, spec
 from conformance.language.operations import OPERATIONS, VIEWS
 from conformance.language.source import OWN, RESERVED, KeyPath, Source, described, is_finite
 from conformance.language.statements import RegionCall, divided, parse, parse_head
@@ -53,6 +53,7 @@ class Names:
         #: Regions so far, by the name of their function, those included that are being followed.
         self._functions: set[str] = set()
         self._regions: set[str] = set()
+        self._known: dict[str, Region] = {}
         #: Names that the regions around have given values of their own; and by region, what it captures
         #: and what these names were where it stands.
         self._bound: frozenset[str] = frozenset()
@@ -68,10 +69,16 @@ class Names:
     def follow(self, nodes: Iterable[Node], known: set[str]) -> None:
         """Check the nodes of a list; names that they make are added to `known`."""
         captured: dict[str, str] = {}
+        fresh: frozenset[str] = frozenset()
         for node in flat(nodes):
+            if isinstance(node, Statement) and OPERATIONS[node.op].hooks:
+                hooking.check(node, fresh)
+            else:
+                fresh = hooking.fresh(node, self._known)
             if isinstance(node, Statement):
                 self._statement(node, known)
             elif isinstance(node, Region):
+                self._known[node.name] = node
                 self._region(node, known)
             else:
                 self.check((*node.takes, *node.kwargs.values()), known)

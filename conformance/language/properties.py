@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import prod
 
-from conformance.language import as_operation, nodes
+from conformance.language import as_operation, hooking, nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
 from conformance.language.flow import Call, Flow, Step, returned, themselves
 from conformance.language.operations import OPERATIONS, RANDOM
@@ -352,6 +352,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: any(c in p.reach.needed.calls for c in p.calls),
     ),
     **as_operation.REGION,
+    **hooking.REGION,
     "needs-rerun": (
         "a gradient in a region needs a value that the region computes and that no policy keeps",
         lambda p: any(needs_rerun(p.reach, c) for c in p.calls),

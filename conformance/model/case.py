@@ -127,8 +127,9 @@ class Statement:
 
     @property
     def label(self) -> str:
-        """The name by which results refer to this statement within its region: its first target."""
-        return self.targets[0]
+        """The name by which results refer to this statement within its region: its first target. One
+        that registers a hook on what another one has made is told apart from it."""
+        return f"hook on {self.targets[0]}" if self.op == "hooked" else self.targets[0]
 
     def names(self) -> tuple[str, ...]:
         """The names that the statement reads, in order, repeats included."""

@@ -1414,6 +1414,13 @@ def asks_gradient(x: Tensor) -> bool:
 
 
 @_operation
+def hooked(x: Tensor, scale: float = 2.0) -> Tensor:
+    """x, which has to be made by the statement or the call before. In programs, a hook on its gradient
+    returns it times `scale`."""
+    return _unary(x, x.data, lambda g: multiply(g, scale))
+
+
+@_operation
 def raise_if(x: Tensor, flag: object) -> Tensor:
     """x, or `ValueError('raise_if')` where the bool flag is true."""
     if flag:
