@@ -70,7 +70,12 @@ PLAIN = _block()
         # Hooks and `wrt`.
         (PLAIN, "hooks: [w]", "key 'hooks'", "is a key of `gradients`"),
         (f"{PLAIN}\n- z = hooked(y)", "", "'z' is another name", "write `y = hooked(y)`"),
-        (f"{PLAIN}\n- z = sin(y)\n- y = hooked(y)", "", "not made by the statement", "write it first"),
+        (
+            f"{PLAIN}\n- z = sin(y)\n- y = hooked(y)",
+            "",
+            "not made by the statement",
+            "write it first",
+        ),
         (_block(body="x = hooked(x); y = tanh(x)"), "", "'x' is not made", "write it first"),
         (PLAIN, "gradients: {hooks: w}", "found 'w'", "write `[w]`"),
         (PLAIN, "gradients: {hooks: [y]}", "found 'y'", "an input or a parameter that requires"),
