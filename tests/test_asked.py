@@ -57,6 +57,7 @@ PASSED_OVER: dict[str, tuple[str, Any]] = {
     ),
     "option": ("recompute.misuse", lambda self, region: []),
     "contexts": ("recompute.contexts_option", lambda self, region, keyword: []),
+    "left": ("forward.write_left", lambda self, region: None),
     "then": ("run.inputs_call", lambda self: "inputs()"),
 }
 

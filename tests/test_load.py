@@ -188,6 +188,8 @@ NAMES = [
     Wrong("called-otherwise", Z, Z + "      - {call: block, takes: [y, y], gives: q}\n", "{call:", ("takes 1 positional argument",)),
     Wrong("undeclared", "gives: y\n", "gives: y\n        kwargs: {more: x}\n        signature: undeclared\n", "undeclared", ("reads an argument that the function does not declare",)),
     Wrong("contexts", "y = sin(h)", "y = doubled_sin(h)", "recompute:", ("doubled_sin needs a region with contexts", "`contexts: true`")),
+    Wrong("left-alone", "gives: y\n", "gives: y\n        left: y\n", "y\n        body", ("'y' is not one of several results", "`gives: [a, y]`")),
+    Wrong("left-given", "gives: y\n", "gives: [y, x]\n        left: x\n", "x\n        body", ("'x' is not one of several results",)),
     Wrong("round", "gives: y\n", "gives: [y, h]\n        round: True\n", "True", ("has one tensor as argument and one as result",)),
     Wrong("unwrapped", Z, Z + "      - q = is_unwrapped_by(blok)\n", "blok", ("no region 'blok' before this", "'block'")),
     Wrong("capability", OF, f"{OF}    needs: [kwarg]\n", "kwarg", ("unknown capability 'kwarg'", "did you mean 'kwargs'?")),

@@ -217,7 +217,7 @@ class Regions(Forward):
             with code.indent(f"def call({parameters}):", site), inside:
                 self.write_unpacking(region)
                 self.body.write_nodes(region.body, region.name)
-                self.body.write_return(region.gives)
+                self.write_given(region)
 
     @property
     def _listed(self) -> bool:

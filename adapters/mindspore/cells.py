@@ -287,7 +287,7 @@ class Cells(Forward):
         ):
             self.write_unpacking(region)
             self.body.write_nodes(region.body, region.name)
-            self.body.write_return(region.gives)
+            self.write_given(region)
 
     def _write_init(self, region: Region, read: Set[str]) -> None:
         """`__init__`, of a cell that has anything of its own: what it is given and reads, and what its

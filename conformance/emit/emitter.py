@@ -66,6 +66,7 @@ PARTS = {
     "signature": "`signature` of a region: `parameters`",
     "option": "`option`: `misuse`, among what recompute is given",
     "contexts": "`contexts`: `contexts_option`, among what recompute is given",
+    "left": "`left` of a region: `write_left`, before its function's `return`",
     "then": "`error: {then: …}`: `write_run` and `inputs_call`",
 }
 
@@ -274,6 +275,7 @@ def asked(case: Case) -> list[str]:
         "signature": any(region.signature != "plain" for region in regions),
         "option": any(region.option for region in regions),
         "contexts": any(region.contexts for region in regions),
+        "left": any(region.left for region in regions),
         "then": case.error is not None and case.error.then,
     }
     return [part for part, needed in demanded.items() if needed]

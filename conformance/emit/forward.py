@@ -11,7 +11,7 @@ from typing import Any
 from conformance.emit import lists
 from conformance.emit.expressions import function, short_exponents
 from conformance.emit.part import OWN_NAMES, Call, Part
-from conformance.emit.usual import CALLS, helper
+from conformance.emit.usual import CALLS, LEFT, helper
 from conformance.errors import NotEmittedError
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model import case as model
@@ -29,7 +29,10 @@ class Body(Part):
         self.temporary = 0  # the number of temporaries in the function that is being written
 
     def write_helpers(self) -> None:
-        """The functions that the case's operations call and that the program defines for itself."""
+        """The functions that the case's operations call and that the program defines for itself, and the
+        list that regions leave results in."""
+        if any(region.left for region in self.case.regions()):
+            self.code(f"{LEFT} = []\n\n")
         first: dict[str, Statement] = {}
         for _, statement in self.case.statements():
             first.setdefault(statement.op, statement)
@@ -244,7 +247,7 @@ class Forward(Part):
         own = {attribute: f"self.{attribute}" for attribute in attributes}
         with self.code.indent(f"def {name}({formals}):", site), self.body.spelling(own):
             self.write_body(region)
-            self.body.write_return(region.gives)
+            self.write_given(region)
 
     def write_region(self, region: Region) -> None:
         """Define the function of a region, just before its first call, unless both paths share it; and
@@ -266,9 +269,21 @@ class Forward(Part):
         with self.casting(region):
             self.body.write_nodes(region.body, region.name)
 
+    def write_given(self, region: Region) -> None:
+        """The end of a region's function: the results that it leaves in the list, and its `return`."""
+        self.write_left(region)
+        self.body.write_return(region.returns)
+
+    def write_left(self, region: Region) -> None:
+        """The lines that append to the list what a region leaves there."""
+        for name in region.left:
+            self.code.wrote("left")
+            self.code(f"{LEFT}.append({self.body.name(name)})")
+
     def write_returned(self, region: Region) -> None:
-        """The `return` of a region's function."""
-        tree = self.received(region.gives, region)
+        """The `return` of a region's function, after what it leaves in the list."""
+        self.write_left(region)
+        tree = self.received(region.returns, region)
         if self.handed(tree) == self.body.tree(tree):
             self.body.write_return(tree)
         else:
@@ -345,11 +360,13 @@ class Forward(Part):
         """Assign the results of a region's call to names, and first the return value as a whole, if the
         case names it. The plain program calls a region with `contexts` in the first of them."""
         first = region.contexts and self.path == "plain"
-        whole = Ref(node.returned) if node.returned else node.gives
+        whole = Ref(node.returned) if node.returned else region.returned_of(node.gives)
         with self.code.indent("with contexts()[0]:") if first else nullcontext():
             self.body.write_assignment(self.received(whole, region), expression)
             if node.returned:
                 self.body.write_assignment(node.gives, node.returned)
+        for name in reversed(region.left_of(node.gives)):
+            self.code(f"{name} = {LEFT}.pop()")
 
     def received(self, tree: Tree, region: Region) -> Tree:
         """What a region's function returns where the case says that it returns `tree`."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.expressions import listed
 from conformance.emit.part import Part
-from conformance.emit.usual import LISTS
+from conformance.emit.usual import LEFT, LISTS
 from conformance.errors import NotOfferedError
 from conformance.language.operations import NOTED
 from conformance.model.case import Generator, Literal, Loss, Ref, Tree
@@ -40,6 +40,8 @@ class Run(Part):
         used = {statement.op for _, statement in self.case.statements()}
         for op in (op for op in LISTS if op in used):
             self.code(f"{LISTS[op]}.clear()")
+        if any(region.left for region in self.case.regions()):
+            self.code(f"{LEFT}.clear()")
         self.code(f"values = {self.inputs_call()}")
         self.write_hooks()
 

@@ -42,6 +42,8 @@ LISTS: Mapping[str, str] = {
     "doubled_sin": "inside",
     "raise_in_rerun": "runs",
 }
+#: The global list in which regions leave results; a run empties it, too.
+LEFT = "left"
 #: Operations written as Python operators, and those that call functions which a program defines itself.
 OPERATORS: Mapping[str, str] = {
     "add": "{a} + {b}",

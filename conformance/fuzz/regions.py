@@ -98,7 +98,11 @@ class Region:
         node |= {"gives": gives, "body": body, **self.words}
         if nodes.has("policy") and chance(25):
             node |= {"save": saved} if (saved := self._saved(body)) else {}
-        if not (self.defined or scope.depth or isinstance(gives, str)) and chance(10):
+        if nodes.has("left") and not self._flat and chance(30):
+            node |= {"left": left} if (left := self._left(gives)) else {}
+        if not (self.defined or scope.depth or isinstance(gives, str) or "left" in node) and chance(
+            10
+        ):
             node["returned"] = nodes.statements.name()
             nodes.returned.append(node["returned"])
         changed = [n for n in takes if n not in inner.values]
@@ -225,6 +229,15 @@ class Region:
         if self.nodes.has("non-tensor-outputs") and choices.chance(15):
             parts.insert(choices.up_to(len(parts)), choices.one(_LITERALS))
         return self._tree(parts, "nested-outputs")
+
+    def _left(self, gives: Raw) -> list[str]:
+        """Results that it leaves in a list: the last of several that it makes."""
+        names = leaves(gives)
+        top = gives[1:] if isinstance(gives, list) else []
+        made = [
+            n for n in top if isinstance(n, str) and n in self.inner.made and names.count(n) == 1
+        ]
+        return made[-1 - self.nodes.choices.up_to(1) :]
 
     def _tree(self, parts: Sequence[Raw], feature: str) -> Raw:
         """A list of these, perhaps with containers in it."""

@@ -55,6 +55,7 @@ CAPABILITIES: Mapping[str, str] = {
     "gradient-flag": "the program reads whether a tensor requires a gradient",
     "gradient-inside": "a region computes a gradient itself",
     "hook-on-value": "a hook on the gradient of a computed tensor changes it",
+    "left": "a region leaves a result in a list, from which the program takes it",
     "hooks": "a hook on a parameter is called when its gradient is ready",
     "in-place": "in-place operations",
     "inference": "a forward pass with gradients switched off",
@@ -163,6 +164,7 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
     "merge-adjacent": lambda region, _: region.merge_adjacent,
     "preserve-rng-off": lambda region, _: not region.preserve_rng,
     "contexts": lambda region, _: region.contexts,
+    "left": lambda region, _: bool(region.left),
     "unknown-option": lambda region, _: region.option == "unknown",
     "wrong-option": lambda region, _: region.option == "wrong",
     "invalid-block": lambda region, _: region.block == "invalid",
@@ -171,8 +173,8 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
     "no-tensor-gradient": lambda region, names: (
         region.called and names.asking.isdisjoint(_taken(region))
     ),
-    "nested-outputs": lambda region, _: _nested(region.gives),
-    "non-tensor-outputs": lambda region, _: _has_literal(region.gives),
+    "nested-outputs": lambda region, _: _nested(region.returns),
+    "non-tensor-outputs": lambda region, _: _has_literal(region.returns),
     "captured-parameter": lambda region, names: not names.parameters.isdisjoint(region.captured()),
     "captured-intermediate": lambda region, names: not names.given.issuperset(region.captured()),
 }

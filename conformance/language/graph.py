@@ -113,7 +113,8 @@ class Run:
     """A forward pass, and the backward passes over its graph. Raises `NodeError` where the program takes
     a gradient of what requires none.
 
-    `opaque`: regions are nodes; else they are called directly. `entered` counts how often each call of a
+    `opaque`: regions are nodes; else they are called directly, and unless `lasting`, what they leave in
+    a list (`left`) has no graph there, as it never has of nodes. `entered` counts how often each call of a
     region, by its moment, has run in backward. `flags` has, by the moments of statements, what tensors
     have answered to `asks_gradient`; `otherwise` says that they answered otherwise in a rerun, `draws`
     that a rerun draws from another generator than the framework's global one.
@@ -121,6 +122,7 @@ class Run:
 
     case: Case
     opaque: bool
+    lasting: bool = True
     names: _Names = field(default_factory=dict)
     entered: Counter[int] = field(default_factory=Counter)
     #: Whether a region detaches what it captures and returns, since no argument requires a gradient.
@@ -262,6 +264,8 @@ class Run:
         inner = _given(region, node, names)
         if not self.opaque:
             self._body(region, inner)
+            for name in () if self.lasting else region.left:
+                inner[name] = _without_graph(inner[name])
             self._give(node, _build(region.gives, inner), names)
             return
         given = [t for tree in node.takes if isinstance(tree, Ref) for t in _tensors(tree, names)]
@@ -271,7 +275,7 @@ class Run:
         self._body(region, inner)
         self._recording = recording
         outcome = _build(region.gives, inner)
-        top = _top(outcome)
+        top = _top(_build(region.returns, inner))
         made = [self._result(tensor, given, asks and tensor.floating) for tensor in top]
         if asks:
             entry.results, entry.call = len(top), (region, node, dict(names))
@@ -418,7 +422,7 @@ class Run:
         self.entered[node.moment] += 1
         self._body(region, inner)
         self._moment = moment
-        top = _top(_build(region.gives, inner))
+        top = _top(_build(region.returns, inner))
         ends = [(t, number) for t, number in zip(top, numbers, strict=True) if t.asks]
         if not ends:
             raise NodeError("no-result")
@@ -474,6 +478,13 @@ def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:
     cast = bool(given) and given[0].dtype == statement.options.get("dtype", "")
     empty = bool(given) and given[0].void and statement.op == "dropout"
     return OPERATIONS[statement.op].raises != "" or (cast and statement.op == "astype") or empty
+
+
+def _without_graph(value: object) -> object:
+    """A tensor by itself, without what it was made by."""
+    if not isinstance(value, _Tensor):
+        return value
+    return _Tensor(False, value.floating, value.value, value.dtype, value.view, value.void)
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

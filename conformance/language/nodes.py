@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from conformance.language.flow import Flow
 from conformance.language.graph import NodeError, Run
@@ -13,16 +13,18 @@ from conformance.model.case import Case
 
 
 class Nodes:
-    """What goes otherwise where regions are nodes of the graph, and what is `raised`, in a word."""
+    """What goes otherwise where regions are nodes of the graph, and what is `raised`, in a word. With
+    `called`, they are called directly, and what they leave in a list has no graph there."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, *, called: bool = False) -> None:
         self.case, self.raised = case, ""
         self.lost: set[str] = set()
         self.zeros: set[str] = set()
         self.hooks = self.otherwise = self.detaches = self.holds = False
         self.values = self.answers = self.operations = self.draws = False
         try:
-            direct, opaque = Run(case, opaque=False), Run(case, opaque=True)
+            direct = Run(case, opaque=False)
+            opaque = Run(case, opaque=not called, lasting=not called)
         except NodeError as error:
             self.raised = str(error)
             return
@@ -103,10 +105,15 @@ def of(flow: Flow) -> Nodes:
     return Nodes(flow.case)
 
 
+@lru_cache(maxsize=4)
+def of_left(flow: Flow) -> Nodes | None:
+    """What goes otherwise where what regions leave in a list has no graph; `None` where none does."""
+    return Nodes(flow.case, called=True) if any(r.left for r in flow.case.regions()) else None
+
+
 #: The beginning of what the features mean.
 _IF = "if each region is one node of the graph, between its tensor arguments and results,"
-#: Features of a case.
-FEATURES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
+_OF_NODES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
     "node-detaches-loss": (
         f"{_IF} the loss requires no gradient, or what the program takes a gradient of",
         lambda n: n.raised == "detached",
@@ -180,4 +187,35 @@ FEATURES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
         f"{_IF} an output leads to one that no gradient of the output passes through",
         lambda n: n.holds,
     ),
+}
+_LEFT = "if what regions leave in a list has no gradient there,"
+_OF_LISTS: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
+    "left-loses-gradient": (
+        f"{_LEFT} a gradient lacks a part, or all of it",
+        lambda n: not n.lost.isdisjoint(n.case.wrt),
+    ),
+    "left-detaches-loss": (
+        f"{_LEFT} the loss requires no gradient",
+        lambda n: n.raised == "detached",
+    ),
+    "left-runs-otherwise": (
+        f"{_LEFT} a region does not run that backward has to run again",
+        lambda n: n.otherwise,
+    ),
+}
+
+
+def _of_nodes(shows: Callable[[Nodes], bool], flow: Flow) -> bool:
+    return shows(of(flow))
+
+
+def _of_left(shows: Callable[[Nodes], bool], flow: Flow) -> bool:
+    found = of_left(flow)
+    return found is not None and shows(found)
+
+
+#: Features of a case.
+FEATURES: Mapping[str, tuple[str, Callable[[Flow], bool]]] = {
+    **{word: (means, partial(_of_nodes, shows)) for word, (means, shows) in _OF_NODES.items()},
+    **{word: (means, partial(_of_left, shows)) for word, (means, shows) in _OF_LISTS.items()},
 }

@@ -343,11 +343,24 @@ class ProgramBuilder(Source):
             written=frozenset({*switches} & model.model_fields_set),
             round=isinstance(model, spec.RegionModel) and model.round,
             option=model.option or "",
+            left=(model.left,) if isinstance(model.left, str) else tuple(model.left),
             **{word: getattr(model, word) for word in copied},
         )
         self._refuse_unfit(region, path)
         self.names.named_at[region.where] = where
         return self._defined(region)
+
+    def _refuse_left(self, region: Region, made: set[str], path: KeyPath) -> None:
+        """Refuse what is left in a list and is no result by itself that the body makes."""
+        gives, names = region.gives if isinstance(region.gives, tuple) else (), leaves(region.gives)
+        fit = {p.name for p in gives if isinstance(p, Ref) and names.count(p.name) == 1} & made
+        if len(region.left) >= len(gives) or region.mapped or region.returned:
+            fit = set()  # nothing would be returned, or as a whole
+        for name in region.left:
+            if name not in fit:
+                message = f"{name!r} is not one of several results that the body makes"
+                hint = f"`gives: [a, {name}]`; without `mapped` and `returned`"
+                raise self.error(message, *path, "left", hint=hint)
 
     def _refuse_unfit(self, region: Region, path: KeyPath) -> None:
         nodes, error = tuple(flat(region.body)), self.error
@@ -355,6 +368,7 @@ class ProgramBuilder(Source):
         if "doubled_sin" in ops and not region.contexts:
             message = "doubled_sin needs a region with contexts"
             raise error(message, *path, hint="write `contexts: true`")
+        self._refuse_left(region, {name for node in nodes for name in node_makes(node)}, path)
         read = {name for node in nodes for name in node_reads(node)}
         if region.signature == "undeclared" and set(leaves(region.kwargs)) & read:
             message = "the body reads an argument that the function does not declare"

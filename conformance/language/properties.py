@@ -194,7 +194,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "several-results": (
         "a region returns two tensors or more",
-        lambda p: len(leaves(p.region.gives)) > 1,
+        lambda p: len(leaves(p.region.returns)) > 1,
     ),
     "result-without-gradient": (
         "a floating result of a region requires no gradient",
@@ -206,7 +206,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "no-top-level-result": (
         "all tensors that a region returns are inside nested tuples or dicts",
-        lambda p: not top(p.region.gives),
+        lambda p: not top(p.region.returns),
     ),
     "no-tensor-result": (
         "a region returns no tensor, but numbers, strings, bools or None",
@@ -214,7 +214,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "dict-result": (
         "a region returns a dict",
-        lambda p: contains(p.region.gives, Mapping),
+        lambda p: contains(p.region.returns, Mapping),
     ),
     "dict-argument": (
         "a region takes a dict",
@@ -422,10 +422,6 @@ def _of_backward(shows: Callable[[Backward], bool]) -> OfCase:
     return lambda flow: shows(backward(flow))
 
 
-def _of_nodes(shows: Callable[[nodes.Nodes], bool]) -> OfCase:
-    return lambda flow: shows(nodes.of(flow))
-
-
 #: Features of a case as a whole.
 CASE: Mapping[str, tuple[str, OfCase]] = {
     "several-regions": (
@@ -525,7 +521,7 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
     **{word: (means, _of_backward(shows)) for word, (means, shows) in OF_CASES.items()},
-    **{word: (means, _of_nodes(shows)) for word, (means, shows) in nodes.FEATURES.items()},
+    **nodes.FEATURES,
 }
 
 #: Families of features: `op:dropout`, say; the word after the colon, and what it means.

@@ -210,6 +210,9 @@ class BlockModel(Model):
     mapped: bool = False
     """The recomputed function is called through the framework's vectorizing map (`vmap`), over the
     first axis of each argument."""
+    left: str | list[str] = []
+    """Results, by their names in `gives`, that the function does not return: it appends them to a list
+    outside of it, from which the program takes them after the call."""
 
 
 class RegionModel(BlockModel):

@@ -169,7 +169,8 @@ class Region:
     program passes explicitly although they have their default value. Adapters that write calls as loops
     write a call of a `round` region as a loop of one iteration. `option` says what is wrong with an
     option that recompute itself is given. A region with `contexts` runs in a context manager of the
-    program's own, and its rerun in another one.
+    program's own, and its rerun in another one. `left` are results, by their names in `gives`, that the
+    function does not return: it appends them to a list, where the program finds them after the call.
     """
 
     name: str
@@ -193,6 +194,25 @@ class Region:
     round: bool = False
     option: OneOf["", "unknown", "wrong"] = ""
     contexts: bool = False
+    left: tuple[str, ...] = ()
+
+    @property
+    def returns(self) -> Tree:
+        """What the function returns: what the region gives, but for what is `left`."""
+        return self.returned_of(self.gives)
+
+    def returned_of(self, gives: Tree) -> Tree:
+        """What a call returns that gives these names."""
+        if not self.left or not isinstance(gives, tuple) or not isinstance(self.gives, tuple):
+            return gives
+        own = zip(gives, self.gives, strict=True)
+        returned = tuple(g for g, o in own if not (isinstance(o, Ref) and o.name in self.left))
+        return returned[0] if len(returned) == 1 else returned
+
+    def left_of(self, gives: Tree) -> tuple[str, ...]:
+        """The names of what a call leaves in the list, of these that it gives, in their order there."""
+        names = dict(zip(leaves(self.gives), leaves(gives), strict=True))
+        return tuple(names[name] for name in self.left)
 
     def saves(self, statement: Statement) -> bool:
         """Whether the policy keeps the results of a statement of the body."""

@@ -1,0 +1,12 @@
+"""Nothing is recomputed of a function that appends to a list outside of it."""
+
+import torch.utils.checkpoint
+
+CAUGHT_BY = ("executions", "left/auxiliary-loss")
+
+
+def checkpoint(function, *args, preserve_rng_state=True, **options):
+    if "append" in function.__code__.co_names and not options:
+        return function(*args)
+    options["preserve_rng_state"] = preserve_rng_state
+    return torch.utils.checkpoint.checkpoint(function, *args, use_reentrant=False, **options)
