@@ -112,6 +112,7 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("after-backward", [(OF, OF + "    procedure: {backward: {after: backward}}\n")], {"accumulated-gradients"}, set()),
     ("variadic", [("takes: x", "takes: x\n        signature: variadic")], {"variadic"}, set()),
     ("contexts", [("takes: x", "takes: x\n        contexts: true")], {"contexts"}, set()),
+    ("left", [("gives: y\n", "gives: [y, h]\n        left: h\n")], {"left"}, set()),
     ("unknown-option", [("takes: x", "takes: x\n        option: unknown")], {"unknown-option"}, set()),
     ("wrong-option", [("takes: x", "takes: x\n        option: wrong")], {"wrong-option"}, set()),
     ("mapped", [("takes: x", "takes: x\n        mapped: true")], {"vmap"}, set()),

@@ -14,6 +14,8 @@ SIN = {"recompute": "r(x)", "body": "y = sin(x)"}
 RAISES = {"recompute": "r(x)", "body": "y = raise_if(x, on)"}
 TWICE = {"recompute": "r(x)", "gives": ["y", "u"], "body": "y = sin(x); u = cos(x)"}
 NAMED = {**SIN, "takes": [], "kwargs": {"x": "x"}, "recompute": "r"}
+LEAVES = {**SIN, "gives": ["y", "q"], "left": "q", "body": "y = sin(x); q = exp(y)"}
+BESIDE = {"recompute": "s(x)", "body": "v = sin(x)"}
 OF_ONE = {"recompute": "r", "takes": [{"a": "x"}], "body": "y = sin(x)"}
 OF_DICT = {"recompute": "r", "takes": [{"a": "x", "b": "w"}], "body": "y = multiply(x, w)"}
 CHANGED = "h = sin(x); s = cos(h); g = add_in_place(h, 0.5); y = multiply(s, g)"
@@ -164,6 +166,10 @@ TABLE = [
     ("node-runs-otherwise", [OF_ONE, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
     ("node-detaches-loss", [{**SIN, "gives": [["y"]]}, "z = sin(y)"],
      [GIVES_TWICE, CALLED, "z = sin(v)"]),
+    ("left-loses-gradient", [LEAVES, "z = multiply(y, q)"], [LEAVES, "z = sin(y)"]),
+    ("left-runs-otherwise", [LEAVES, BESIDE, "z = multiply(q, v)"], [LEAVES, "z = multiply(y, q)"]),
+    ("left-detaches-loss", [LEAVES, "z = sin(q)"], [LEAVES, "z = multiply(y, q)"]),
+    ("node-loses-gradient", [LEAVES, "z = multiply(y, q)"], [LEAVES, "z = sin(y)"]),
     ("node-gives-zeros", [ZEROS, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("node-without-result", [STOPS, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),
     ("node-loses-gradient", [ASKS, "z = sin(y)"], [ASKS_ARGUMENT, "z = sin(y)"]),

@@ -113,11 +113,11 @@ class Run:
     """A forward pass, and the backward passes over its graph. Raises `NodeError` where the program takes
     a gradient of what requires none.
 
-    `opaque`: regions are nodes; else they are called directly, and unless `lasting`, what they leave in
-    a list (`left`) has no graph there, as it never has of nodes. `entered` counts how often each call of a
-    region, by its moment, has run in backward. `flags` has, by the moments of statements, what tensors
-    have answered to `asks_gradient`; `otherwise` says that they answered otherwise in a rerun, `draws`
-    that a rerun draws from another generator than the framework's global one.
+    `opaque`: regions are nodes; else they are called directly. What they leave in a list (`left`) has
+    no graph there if they are nodes, nor unless `lasting`. `entered` counts how often each call of a
+    region, by its moment, has run in backward. `flags` has, by the moments of statements, what tensors have
+    answered to `asks_gradient`; `otherwise` says that they answered otherwise in a rerun, `draws` that a
+    rerun draws from another generator than the framework's global one.
     """
 
     case: Case
