@@ -115,9 +115,9 @@ class Run:
 
     `opaque`: regions are nodes; else they are called directly. What they leave in a list (`left`) has
     no graph there if they are nodes, nor unless `lasting`. `entered` counts how often each call of a
-    region, by its moment, has run in backward. `flags` has, by the moments of statements, what tensors have
-    answered to `asks_gradient`; `otherwise` says that they answered otherwise in a rerun, `draws` that a
-    rerun draws from another generator than the framework's global one.
+    region, by its moment, has run in backward. `flags` has, by the moments of statements, what tensors
+    have answered to `asks_gradient`; `otherwise` says that they answered otherwise in a rerun, `draws`
+    that a rerun draws from another generator than the framework's global one.
     """
 
     case: Case

@@ -9,6 +9,7 @@ from typing import Any
 
 from conformance.errors import CaseError, nearest
 from conformance.language import hooking, spec
+from conformance.language.left import unfit
 from conformance.language.operations import OPERATIONS, VIEWS
 from conformance.language.source import OWN, RESERVED, KeyPath, Source, described, is_finite
 from conformance.language.statements import RegionCall, divided, parse, parse_head
@@ -350,25 +351,16 @@ class ProgramBuilder(Source):
         self.names.named_at[region.where] = where
         return self._defined(region)
 
-    def _refuse_left(self, region: Region, made: set[str], path: KeyPath) -> None:
-        """Refuse what is left in a list and is no result by itself that the body makes."""
-        gives, names = region.gives if isinstance(region.gives, tuple) else (), leaves(region.gives)
-        fit = {p.name for p in gives if isinstance(p, Ref) and names.count(p.name) == 1} & made
-        if len(region.left) >= len(gives) or region.mapped or region.returned:
-            fit = set()  # nothing would be returned, or as a whole
-        for name in region.left:
-            if name not in fit:
-                message = f"{name!r} is not one of several results that the body makes"
-                hint = f"`gives: [a, {name}]`; without `mapped` and `returned`"
-                raise self.error(message, *path, "left", hint=hint)
-
     def _refuse_unfit(self, region: Region, path: KeyPath) -> None:
         nodes, error = tuple(flat(region.body)), self.error
         ops = {node.op for node in nodes if isinstance(node, Statement)}
         if "doubled_sin" in ops and not region.contexts:
             message = "doubled_sin needs a region with contexts"
             raise error(message, *path, hint="write `contexts: true`")
-        self._refuse_left(region, {name for node in nodes for name in node_makes(node)}, path)
+        if name := next(unfit(region), ""):
+            message = f"{name!r} is not one of several results that the body makes"
+            hint = f"`gives: [a, {name}]`; without `mapped` and `returned`"
+            raise error(message, *path, "left", hint=hint)
         read = {name for node in nodes for name in node_reads(node)}
         if region.signature == "undeclared" and set(leaves(region.kwargs)) & read:
             message = "the body reads an argument that the function does not declare"
