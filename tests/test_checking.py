@@ -212,12 +212,12 @@ def test_what_grows_is_told(check: Check) -> None:
         (
             "    import os; os.kill(os.getpid(), 11)\n",
             "crashed",
-            "the process died of SIGSEGV, without recomputation, in step 0",
+            "the process died of SIGSEGV, without recomputation, in forward of step 0, at line 21",
         ),
         (
             "    while True: pass\n",
             "timeout",
-            "no answer within 3 s, without recomputation, in step 0",
+            "no answer within 3 s, without recomputation, in forward of step 0, at line 21",
         ),
     ],
 )
@@ -291,6 +291,17 @@ def test_the_command_prints_and_exits(check: Check, tmp_path: Path) -> None:
     told = json.loads(ran.stdout)
     assert (told["ok"], told["conclusion"]) == (True, "mine.py is right.")
     assert [line["check"] for line in told["lines"]][:2] == ["loss", "gradients"]
+
+
+def test_a_script_that_checks_at_its_top_is_not_run_again(check: Check, tmp_path: Path) -> None:
+    assert check().ok
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import conformance, pathlib\nprint('once')\nhere = pathlib.Path(__file__).parent\n"
+        "print(conformance.check(here / 'mine.py', adapters_folder=here / 'adapters').ok)\n"
+    )
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("once\nTrue\n", "")
 
 
 def test_json_and_page_say_the_same(check: Check, tmp_path: Path) -> None:

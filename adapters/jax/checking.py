@@ -63,7 +63,7 @@ class Trained(base.Trained):
     def differentiate(self, batch: Any) -> tuple[Any, Mapping[str, Any]]:
         if self.watch.reading:
             return self._in_two(batch)
-        self.watch.phase = "forward or backward"  # one compiled function
+        self.watch.enters("forward or backward")  # one compiled function
         (_, (returned, after)), gradients = self._step(self.current, self._buffers, batch)
         jax.block_until_ready(gradients)
         self._after = after

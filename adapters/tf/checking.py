@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,7 @@ import tensorflow as tf
 from conformance.observe.worker.checking import base
 from conformance.observe.worker.checking.base import LEARNING_RATE, Watch
 from conformance.observe.worker.checking.regions import Recompute
+from conformance.observe.worker.observer import error_text
 
 from .observe import Observer
 
@@ -70,7 +72,7 @@ class Trained(base.Trained):
         """All variables with their paths."""
         own = getattr(self.model, "variables", None)
         if own is None:
-            pairs = tf.nest.flatten_with_joined_string_paths(self.model)
+            pairs = _leaves(self.model)
         elif own and hasattr(own[0], "path"):  # of Keras
             pairs = [(variable.path, variable) for variable in own]
         else:
@@ -79,6 +81,15 @@ class Trained(base.Trained):
             )
             pairs = [(".".join(map(str, path)), variable) for path, variable in found]
         yield from pairs
+
+
+def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """What is in nested lists and dicts, with its path."""
+    if isinstance(tree, Mapping | list | tuple):
+        for name, part in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+            yield from _leaves(part, f"{path}.{name}" if path else str(name))
+    else:
+        yield path, tree
 
 
 class Framework(base.Framework):
@@ -91,6 +102,13 @@ class Framework(base.Framework):
 
     def __init__(self) -> None:
         super().__init__(Observer("eager"))
+
+    def said(self, error: BaseException) -> str:
+        text = error_text(error)
+        if not text.startswith("in user code:"):
+            return text
+        # A traceback of what AutoGraph ran comes before the error itself.
+        return text[max(found.end() for found in re.finditer(r"\n    \w[\w.]*: ", text)) :]
 
     def seed(self, number: int) -> None:
         tf.keras.utils.set_random_seed(number)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+import re
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ from conformance.paths import find_paths
 
 #: Seconds in which Python has to start and read its request.
 _START = 120.0
+#: What is said where the time limit ended a check.
+_LONGER = "If it only needs longer, give it more time: --time-limit SECONDS."
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ def check(
 
 def _judged(source: Source, steps: int, bisect: bool, time_limit: float) -> Result:
     model = source.adapter.model
-    request = entry.Request(str(source.file), source.trains, steps, bisect, tuple(model.packages))
+    packages = tuple(model.packages)
+    request = entry.Request(str(source.file), source.trains, steps, bisect, packages, time_limit)
     nothing = Checked(source.adapter.name, {})
     with tempfile.TemporaryDirectory(prefix="conformance-check-") as scratch:
         output = Output(Path(scratch) / "printed.txt")
@@ -88,7 +93,7 @@ def _judged(source: Source, steps: int, bisect: bool, time_limit: float) -> Resu
         try:
             asked = pickle.dumps((entry.check, (str(source.adapter.folder), request)))
             reply = process.ask(asked, _START, time_limit)
-            now = _now(Path(process.folder) / entry.NOW)
+            now = _now(Path(process.folder), str(source.file))
         finally:
             process.close()
         printed = (Path(scratch) / "printed.txt").read_text("utf-8", "replace")
@@ -102,19 +107,26 @@ def _judged(source: Source, steps: int, bisect: bool, time_limit: float) -> Resu
             return Result(source.file, checked, lines, guessed, printed)
         case Late(received):
             what = f"no answer within {time_limit:g} s{now}" if received else "Python did not start"
-            return Result(source.file, nothing, (_ended(Status.TIMEOUT, what),), (), printed)
+            late = _ended(Status.TIMEOUT, what, _LONGER if received else "")
+            return Result(source.file, nothing, (late,), (), printed)
         case Died(code, _, _):
             what = f"the process died of {ending(code)}{now}"
             return Result(source.file, nothing, (_ended(Status.CRASHED, what),), (), printed)
 
 
-def _now(file: Path) -> str:
-    """Which run the process is in, as a part of a sentence."""
-    return f", {file.read_text('utf-8')}" if file.is_file() else ""
+def _now(folder: Path, program: str) -> str:
+    """Which run the process is in, and the innermost line of the program, as a part of a sentence."""
+    said = []
+    with contextlib.suppress(OSError):
+        said.append((folder / entry.NOW).read_text("utf-8"))
+        stack = (folder / entry.STACK).read_text("utf-8", "replace")
+        at = re.search(rf'File "{re.escape(program)}", line (\d+)', stack)
+        said += [f"at line {at[1]}"] if at else []
+    return "".join(f", {one}" for one in said)
 
 
-def _ended(status: Status, what: str) -> Line:
-    return Line("error", status, Level.MUST, what)
+def _ended(status: Status, what: str, *details: str) -> Line:
+    return Line("error", status, Level.MUST, what, tuple(filter(None, details)))
 
 
 def _broken(adapter: Adapter, broken: Broken) -> BrokenAdapterError:

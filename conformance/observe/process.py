@@ -18,10 +18,13 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from conformance.observe.worker.serve import PREFIX, RECEIVED, framed, serve
@@ -128,7 +131,8 @@ class Process:
             target=serve,
             args=(request_end, answer_end, print_end, prepare, (*arguments, self.folder)),
         )
-        self._process.start()
+        with _without_main():
+            self._process.start()
         try:
             self._warden = subprocess.Popen(
                 ["/bin/sh", "-c", _WARDEN, "sh", str(self.pid), self.folder],
@@ -257,6 +261,20 @@ class Process:
         self._await_end(_ENDING)
 
 
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the main module from `multiprocessing`. A spawned process would run the file of that module
+    again, which may be a user's script that calls `conformance.check`, and needs nothing of it."""
+    with _hiding:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+
+
+_hiding = threading.Lock()
 #: Processes that have been started and not closed.
 _open: set[Process] = set()
 

@@ -19,7 +19,7 @@ from conformance.model.observation import Leaf
 from conformance.observe.worker.checking import calls
 from conformance.observe.worker.checking.arrays import Values
 from conformance.observe.worker.checking.regions import Recompute, Regions
-from conformance.observe.worker.observer import Observer
+from conformance.observe.worker.observer import Observer, error_text
 
 #: The learning rate of the steps, where the file says nothing about the optimizer.
 LEARNING_RATE = 0.01
@@ -31,14 +31,21 @@ class Watch:
 
     #: Called with the phase, `forward` or `backward`, and what the program holds then besides the model.
     on_phase: Callable[[str, Any], None] = lambda phase, holds: None
+    #: Told the phase that starts.
+    tell: Callable[[str], object] = lambda phase: None
     #: Whether memory is read in this step.
     reading: bool = False
     phase: str = field(default="", init=False)
 
     def starts(self, phase: str, holds: Any = ()) -> None:
         """To be called where a phase starts. `holds` are results that live beyond it, like the loss."""
-        self.phase = phase
+        self.enters(phase)
         self.on_phase(phase, holds)
+
+    def enters(self, phase: str) -> None:
+        """To be called where a phase starts before and after which memory is not read."""
+        self.phase = phase
+        self.tell(phase)
 
 
 class Trained(ABC):
@@ -133,6 +140,10 @@ class Framework(ABC):
             found = type(loss).__name__ if leaf is None else f"a tensor of shape {leaf.array.shape}"
             raise TypeError(f"`loss` returned {found}, not a scalar of the framework")
         return leaf
+
+    def said(self, error: BaseException) -> str:
+        """What an error says, without what the framework puts around it."""
+        return error_text(error)
 
     def leaf(self, value: Any) -> Leaf | None:
         return self.observer.leaf(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.metadata
 import os
 import platform
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from conformance.drivers.modules import load_file, load_module
 from conformance.model.checked import Checked
@@ -30,11 +31,14 @@ class Request(NamedTuple):
     steps: int
     bisect: bool
     packages: tuple[str, ...]
+    time_limit: float
 
 
 #: Where the process says which run it is in, for a message if it dies: `NOW` in its own folder.
-NOW = "now.txt"
+#: And `STACK` is what Python is running when it dies or is about to be late.
+NOW, STACK = "now.txt", "stack.txt"
 _folder: list[Path] = []
+_stack: list[IO[str]] = []
 
 
 def start(environment: Mapping[str, str], folder: str, scratch: str) -> None:
@@ -50,6 +54,10 @@ def start(environment: Mapping[str, str], folder: str, scratch: str) -> None:
 
 def check(adapter: str, request: Request) -> Checked:
     """Run a program with and without recomputation. Raises where the suite is at fault."""
+    for folder in _folder:
+        _stack.append((folder / STACK).open("w"))
+        faulthandler.enable(_stack[-1])
+        faulthandler.dump_traceback_later(0.9 * request.time_limit, file=_stack[-1])
     framework: Framework = load_module(Path(adapter), "checking").Framework()
     framework.observer.warm_up()
     regions = framework.regions(request.file)

@@ -47,6 +47,8 @@ class Regions:
         self.layers: Mapping[int, str] = {}
         self.plainly: Callable[[str], bool] = lambda name: False
         self.noting: Callable[[], bool] = lambda: False
+        #: Told the name of each region that is called.
+        self.tell: Callable[[str], object] = lambda name: None
         #: Layers that were marked in the model that is made now, in that order.
         self.marked: list[Any] = []
         #: What recompute functions are given now: one may hand it to another one.
@@ -151,6 +153,7 @@ class Regions:
         """Note a region that is called; whether it is to be let through."""
         frame = sys._getframe(2)
         name = self._name(function, frame)
+        self.tell(name)
         if self.noting():
             self._calls[name] += 1
             self._where.setdefault(name, self._line(frame))

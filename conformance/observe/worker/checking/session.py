@@ -77,8 +77,13 @@ class Session:
     def step(self, trained: Trained, step: int, *, read: bool = True) -> Stepped:
         """One step of training on the batch of that number. Raises `ProgramError`."""
         self.seed(step + 1)
-        self.tell(f"{self.with_[id(trained)]}, in step {step}")
-        self.watch.phase = "batch"
+        now = f"{self.with_[id(trained)]}, in {{}} of step {step}"
+        self.watch.tell = lambda phase: self.tell(now.format(phase))
+        self.regions.tell = lambda name: (
+            self.watch.phase == "forward"
+            and self.tell(f"{now.format('forward')}, in region {name}")
+        )
+        self.watch.enters("batch")
         self.regions.layers = {id(layer): name for name, layer in trained.layers().items()}
         with self.catching(step):
             batch = self.file.batch(step)
@@ -93,7 +98,7 @@ class Session:
                 given["gradients"] = self.framework.leaves(gradients)
                 given["random state"] = self.framework.drawn()
             del returned, loss, outputs
-            self.watch.phase = "optimizer"
+            self.watch.enters("optimizer")
             start = time.perf_counter()
             trained.update(gradients)
             seconds += time.perf_counter() - start
@@ -143,12 +148,16 @@ class _Catching:
             return
         session = self._session
         session.framework.observer.raised(error)
-        raised = raised_by(error, session.path, self._step, session.watch.phase)
+        said = session.framework.said(error)
+        raised = raised_by(error, session.path, self._step, session.watch.phase, said)
         raise ProgramError(raised) from None
 
 
-def raised_by(error: BaseException, path: str, step: int, phase: str) -> Raised:
+def raised_by(
+    error: BaseException, path: str, step: int, phase: str, said: str | None = None
+) -> Raised:
     """An exception as a value, with the innermost line of the program's file that it came through."""
+    said = error_text(error) if said is None else said
     where = ""
     trace = error.__traceback__
     while trace is not None:
@@ -157,7 +166,7 @@ def raised_by(error: BaseException, path: str, step: int, phase: str) -> Raised:
         trace = trace.tb_next
     if isinstance(error, SyntaxError) and error.filename == path:
         where = str(error.lineno)
-    return Raised(type(error).__name__, error_text(error)[:2000], where, step, phase)
+    return Raised(type(error).__name__, said[:2000], where, step, phase)
 
 
 def _split(returned: Any) -> tuple[Any, Any]:
