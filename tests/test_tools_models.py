@@ -25,13 +25,10 @@ def test_the_page_lists_what_deviates_and_what_is_right() -> None:
         "Norm": {"non-reentrant": Outcome("right", "1 of 2 differ"), "reentrant": right},
         "Odd": {mode: Outcome("not checked", "no size") for mode in models.MODES},
     }
-    page = "\n".join(models.page(found))
-    assert "| non-reentrant | 3 | 0 | 2 | 0 | 1 |" in page
-    assert (
-        "| Worse, Also | non-reentrant, reentrant | gradients: 1 of 2 differ, w\\|x: \\<none> |"
-        in page
-    )
-    assert "| Bad | reentrant | gradients" in page
-    assert "| Odd | non-reentrant, reentrant | no size |" in page
-    assert "\nGood, Norm.\n" in page
-    assert "runs twice: Norm." in page
+    kinds = dict.fromkeys(found, "CAUSAL_LM") | {"Norm": "CTC"}
+    page = "\n".join(models.page(found, kinds))
+    assert "| causal language models (`…ForCausalLM`) | 2 of 4 | 1 of 4 | Good |" in page
+    assert "| speech, with CTC (`…ForCTC`) | 1 of 1 | 1 of 1 | Norm |" in page
+    assert "Bad (reentrant): gradients: 1 of 2 differ, w\\|x: \\<none\\>; Worse, Also: grad" in page
+    assert "made or run: Odd: no size." in page
+    assert "as in every framework: Norm." in page

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib
 import importlib.metadata
 import multiprocessing
@@ -23,18 +24,36 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
+from conformance.words import escape
+
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tools" / "model_program.py"
 PAGE = ROOT / "docs" / "models.md"
-#: The mappings of transformers' automatic classes whose models are checked.
-MODELS = (
-    *("CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM"),
-    *("IMAGE_CLASSIFICATION", "AUDIO_CLASSIFICATION", "CTC", "SPEECH_SEQ_2_SEQ"),
-)
+#: The mappings of transformers' automatic classes whose models are checked, with what they are for and
+#: how the names of most of their classes end.
+MODELS = {
+    "CAUSAL_LM": ("causal language models", "ForCausalLM"),
+    "MASKED_LM": ("masked language models", "ForMaskedLM"),
+    "SEQ_TO_SEQ_CAUSAL_LM": ("encoders with decoders", "ForConditionalGeneration"),
+    "IMAGE_CLASSIFICATION": ("image classification", "ForImageClassification"),
+    "AUDIO_CLASSIFICATION": ("audio classification", "ForSequenceClassification"),
+    "CTC": ("speech, with CTC", "ForCTC"),
+    "SPEECH_SEQ_2_SEQ": ("speech to text", "ForConditionalGeneration"),
+}
 MODES = ("non-reentrant", "reentrant")
 STEPS = 3
 #: Seconds of processor time for one model in one mode, and how often that much time it may take.
 LIMIT, WAITING = 120, 10
+#: What comes before the models of an outcome that is not right.
+SAID = {
+    "wrong": "Wrong:",
+    "rounding": "Gradient checkpointing also changes another setting, such as the cache; only the last "
+    "digits differ:",
+    "not repeatable": "Two runs without recomputation differ, and the rest is right within that:",
+    "not checked": "Not checked, because the small model cannot be made or run:",
+}
+#: Why some classes are not checked.
+REASONS: Mapping[str, str] = {}
 
 
 class Outcome(NamedTuple):
@@ -45,20 +64,21 @@ class Outcome(NamedTuple):
     words: str = ""
 
 
-def classes() -> list[str]:
-    """The names of the classes, each once, that support gradient checkpointing."""
+def classes() -> Mapping[str, str]:
+    """The classes that support gradient checkpointing, by name, and the mapping of each."""
     import transformers
     from transformers.models.auto import modeling_auto
 
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}
     for kind in MODELS:
         for names in getattr(modeling_auto, f"MODEL_FOR_{kind}_MAPPING_NAMES").values():
-            found |= dict.fromkeys([names] if isinstance(names, str) else names)
-    return [
-        name
-        for name in found
+            for name in [names] if isinstance(names, str) else names:
+                found.setdefault(name, kind)
+    return {
+        name: kind
+        for name, kind in found.items()
         if getattr(getattr(transformers, name, None), "supports_gradient_checkpointing", False)
-    ]
+    }
 
 
 def check(name: str, mode: str) -> Outcome:
@@ -134,49 +154,46 @@ def checked_apart(name: str, mode: str) -> Outcome:
     return outcome
 
 
-def page(found: Mapping[str, Mapping[str, Outcome]]) -> Iterator[str]:
-    """The lines of the page."""
+def page(found: Mapping[str, Mapping[str, Outcome]], kinds: Mapping[str, str]) -> Iterator[str]:
+    """The lines of the page: `found` has the outcomes of each class by mode, `kinds` its mapping."""
     version = {name: importlib.metadata.version(name) for name in ("transformers", "torch")}
     yield "# Models of transformers"
     yield ""
-    yield f"`python -m tools.models` made this page with transformers {version['transformers']} and"
-    yield f"torch {version['torch']}. It checks model classes that support gradient checkpointing, made"
-    yield f"small and with random weights, for {STEPS} steps of training with dropout, as"
-    yield "[`conformance check`](check.md) does: losses, gradients, parameters, buffers and random state"
-    yield "with `gradient_checkpointing_enable()` are held to those without it. To see one result again:"
+    yield f"`python -m tools.models` makes this page (transformers {version['transformers']},"
+    yield f"torch {version['torch']}). It checks each model that supports gradient checkpointing, small,"
+    yield f"with random weights and dropout, {STEPS} training steps, as [`conformance check`](check.md)"
+    yield "does. One: `MODEL=GPT2LMHeadModel REENTRANT=0 conformance check tools/model_program.py`."
     yield ""
-    yield "```console"
-    yield "$ MODEL=GPT2LMHeadModel REENTRANT=0 conformance check tools/model_program.py"
-    yield "```"
-    yield ""
-    kinds = ("right", "rounding", "wrong", "not repeatable", "not checked")
-    yield f"| mode | {' | '.join(kinds)} |"
-    yield f"|---|{'---:|' * len(kinds)}"
-    for mode in MODES:
-        counts = [sum(of[mode].kind == kind for of in found.values()) for kind in kinds]
-        yield f"| {mode} | {' | '.join(map(str, counts))} |"
-    yield ""
-    yield "`rounding`: enabling gradient checkpointing also changes another setting, such as the cache,"
-    yield "and only the last digits differ. `not repeatable`: two runs without recomputation differ."
-    yield "`not checked`: the small model cannot be made, or does not run on the inputs that"
-    yield "`tools/model_program.py` gives it."
-    for title, kind in (
-        ("Wrong", "wrong"),
-        ("Only the last digits differ", "rounding"),
-        ("Not repeatable", "not repeatable"),
-        ("Not checked", "not checked"),
-    ):
-        groups = _groups(found, kind)
-        if groups:
-            yield from ("", f"## {title}", "", "| model | mode | what was seen |", "|---|---|---|")
-        for (words, modes), names in groups.items():
-            said = words.replace("|", "\\|").replace("<", "\\<") or "–"
-            yield f"| {', '.join(names)} | {', '.join(modes)} | {said} |"
-    right = sorted(
-        name for name, of in found.items() if all(of[mode].kind == "right" for mode in MODES)
-    )
-    yield from ("", "## Right in both modes", "", ", ".join(right) + ".")
-    yield from _buffers(found)
+    yield f"| models | {' | '.join(f'right, {mode}' for mode in MODES)} | right in both modes |"
+    yield f"|---|{'---:|' * len(MODES)}---|"
+    for kind, (title, end) in MODELS.items():
+        of = {name: found[name] for name in found if kinds[name] == kind}
+        counts = (_share([modes[mode] for modes in of.values()]) for mode in MODES)
+        right = (n for n, modes in of.items() if all(o.kind == "right" for o in modes.values()))
+        names = ", ".join(sorted(name.removesuffix(end) for name in right))
+        yield f"| {title} (`…{end}`) | {' | '.join(counts)} | {names} |"
+    for kind, title in SAID.items():
+        told = "; ".join(
+            f"{', '.join(names)}{'' if len(modes) == len(MODES) else f' ({modes[0]})'}"
+            f"{f': {escape(words)}' if words else ''}"
+            for (words, modes), names in _groups(found, kind).items()
+        )
+        if told:
+            yield from ("", f"{title} {told}.")
+    names = ", ".join(sorted(n for n, of in found.items() if any(map(_has_buffers, of.values()))))
+    if names:
+        yield ""
+        yield f"Statistics of batch normalizations differ, as in every framework: {names}."
+
+
+def _share(outcomes: Sequence[Outcome]) -> str:
+    """How many outcomes are right, of those that were checked."""
+    kinds = [outcome.kind for outcome in outcomes if outcome.kind != "not checked"]
+    return f"{kinds.count('right')} of {len(kinds)}"
+
+
+def _has_buffers(outcome: Outcome) -> bool:
+    return outcome.kind == "right" and bool(outcome.words)
 
 
 def _groups(
@@ -187,22 +204,14 @@ def _groups(
     for name, of in found.items():
         for mode in MODES:
             if of[mode].kind == kind:
-                by_name[name, of[mode].words].append(mode)
+                words = (
+                    REASONS.get(name, of[mode].words) if kind == "not checked" else of[mode].words
+                )
+                by_name[name, words].append(mode)
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (name, words), modes in by_name.items():
         groups[words, tuple(modes)].append(name)
     return groups
-
-
-def _buffers(found: Mapping[str, Mapping[str, Outcome]]) -> Iterator[str]:
-    named = (
-        n for n, of in found.items() if any(o.kind == "right" and o.words for o in of.values())
-    )
-    names = sorted(named)
-    if names:
-        yield ""
-        yield "Buffers, such as the statistics of a batch normalization, differ in these, as they do in"
-        yield f"every framework where a region with one runs twice: {', '.join(names)}."
 
 
 def main() -> None:
@@ -212,9 +221,12 @@ def main() -> None:
     # What every process needs is imported before they part.
     for module in ("torch.utils.checkpoint", "transformers", "conformance.checking.judge"):
         importlib.import_module(module)
+    kinds = classes()
+    gc.collect()
+    gc.freeze()  # a check collects garbage often
 
     found: dict[str, dict[str, Outcome]] = {}
-    for name in classes():
+    for name in kinds:
         if only and not any(word in name for word in only):
             continue
         found[name] = {mode: checked_apart(name, mode) for mode in MODES}
@@ -225,7 +237,7 @@ def main() -> None:
             flush=True,
         )
     if not only:
-        PAGE.write_text("\n".join(page(found)) + "\n", "utf-8")
+        PAGE.write_text("\n".join(page(found, kinds)) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
