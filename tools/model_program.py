@@ -53,6 +53,7 @@ NEEDS = {
     "HunYuanDenseV1Config": {"head_dim": 8},
     "HunYuanMoEV1Config": {"head_dim": 8},
     "Lfm2MoeConfig": {"layer_types": ["conv", "full_attention"]},
+    "JambaConfig": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "LongcatFlashConfig": {"qk_head_dim": 16},
     "Mamba2Config": {"head_dim": 16},
     "MinistralConfig": {"head_dim": 8},
@@ -71,6 +72,7 @@ NEEDS = {
     "Wav2Vec2ConformerConfig": {"vocab_size": 32},
     "XmodConfig": {"default_language": "en_XX"},
     "ZambaConfig": {
+        "attention_head_dim": 16,
         "num_hidden_layers": 3,
         "layers_block_type": ["linear_attention", "hybrid", "hybrid"],
     },

@@ -72,7 +72,7 @@ class Trained(base.Trained):
         """All variables with their paths."""
         own = getattr(self.model, "variables", None)
         if own is None:
-            pairs = _leaves(self.model)
+            pairs = list(_leaves(self.model))
         elif own and hasattr(own[0], "path"):  # of Keras
             pairs = [(variable.path, variable) for variable in own]
         else:
