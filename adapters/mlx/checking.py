@@ -62,6 +62,7 @@ class Trained(base.Trained):
 class Framework(base.Framework):
     """MLX on the CPU."""
 
+    peak_steps = 4
     recomputes: Sequence[Recompute] = (
         Recompute("mlx.core", "checkpoint", "transform"),
         Recompute("mlx.nn.utils", "checkpoint", "transform"),

@@ -111,6 +111,8 @@ class Checked(Struct, frozen=True, omit_defaults=True):
     told: tuple[str, ...] = ()
     memory_plain: Bytes = Bytes()
     memory_recomputed: Bytes = Bytes()
+    #: Whether the peak differs from step to step, so that it is known only roughly.
+    peak_varies: bool = False
     unmeasured: str = ""
     #: Bytes held after each of some steps, beyond those after the first of them.
     grown: tuple[int, ...] = ()

@@ -93,6 +93,9 @@ class Framework(ABC):
     recomputes: Sequence[Recompute] = ()
     #: The features, in the words of causes, that `features` can see of a region.
     told: Sequence[str] = ()
+    #: In how many steps the peak is read, of which the largest counts; more than one where the framework
+    #: frees memory in a thread of its own, so that the peak differs from step to step.
+    peak_steps = 1
     #: What `counting` counts.
     unit = "calls of layers and functions"
     #: Why memory or reruns cannot be told, if they cannot.

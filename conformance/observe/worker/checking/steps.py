@@ -183,6 +183,9 @@ def _measured(
         return replace(checked, uncounted=hidden, unmeasured=hidden)
     before, counts, _ = _watched(session, plain, steps, 1)
     after, again, held = _watched(session, recomputed, steps, 2)
+    for _ in range(framework.peak_steps - 1):
+        before = _larger(before, _watched(session, plain, steps, 1)[0])
+        after = _larger(after, _watched(session, recomputed, steps, 1)[0])
     if checked.regions and any(number > 2 * counts.get(n, 0) for n, number in again.items()):
         through = _called_through(session, steps)
         # What a place does more than plain, and does as well if it is called plainly, is no rerun.
@@ -200,11 +203,17 @@ def _measured(
         uncounted=framework.uncounted,
         memory_plain=before,
         memory_recomputed=after,
+        peak_varies=framework.peak_steps > 1,
         unmeasured=framework.unmeasured,
         grown=tuple(one - held[0] for one in held),
         grown_plain=tuple(one - grown_plain[0] for one in grown_plain),
         resolution=resolution,
     )
+
+
+def _larger(first: Bytes, second: Bytes) -> Bytes:
+    """The bytes of two steps alike, with the larger peak."""
+    return first if (first.peak or 0) >= (second.peak or 0) else second
 
 
 def _called_through(session: Session, step: int) -> Mapping[str, int]:
