@@ -411,6 +411,7 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
     "accumulate_sin": np.sin,
     "add_in_place": np.add,
     "custom_sin": lambda x: 2 * np.sin(x),
+    "hooked": lambda x: 2 * np.sin(x),
     "matmul": np.matmul,
     "linear": lambda x, w, b: np.einsum("...i,oi->...o", x, w) + b,
     "conv2d": lambda x, w, stride=1, padding="valid": _convolved(x, w, stride, padding == "same"),
