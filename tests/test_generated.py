@@ -292,7 +292,6 @@ def test_numbers_are_stable_with_what_was_drawn(drawn: float, stable: bool) -> N
 
 
 REFUSED = {
-    "empty": (region("r", "[x, []]", "t = sin(x)"), "found an empty list, expected a name"),
     "nothing": (
         region("r", "x", "t = sin(x)", "[]"),
         "found an empty list, expected a name",

@@ -66,6 +66,14 @@ PLAIN = _block()
         # Empty containers.
         (_block("gives: []"), "", "found an empty list", "leave `gives` out"),
         (_block("takes: {}", head="block"), "", "found an empty mapping", "write `takes: []`"),
+        # Lists, named tuples, objects, and arguments that are left out.
+        (_block("takes: [{list: x}]", head="block"), "", "found 'x'", "write `{list: [a, b]}`"),
+        (_block("gives: {named: [y]}"), "", "found a list", "write `{named: {q: a, k: b}}`"),
+        (_block("gives: {object: {}}"), "", "found an empty mapping", "write `{object: {q: a"),
+        (
+            "- define: block(h, m=v)\n  body: y = matmul(h, v)\n- z = block(x)",
+            *("", "leaves out 'm', which has no default", "`scale: {value: 2}`"),
+        ),
         (_block(body="[]"), "", "found an empty list", "a statement such as `y = tanh(x)`"),
         # Hooks and `wrt`.
         (PLAIN, "hooks: [w]", "key 'hooks'", "is a key of `gradients`"),

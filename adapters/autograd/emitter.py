@@ -19,7 +19,9 @@ from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import like_numpy
 from conformance.emit.functional import Pullback
 from conformance.emit.part import FURTHER, PROCEDURES
+from conformance.language.containers import has_container
 from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, leaves, walk
+from conformance.model.containers import Listed
 
 from . import operations
 
@@ -70,7 +72,8 @@ class Functions(Forward):
         if isinstance(tree, Mapping):
             entries = ", ".join(f"{k!r}: {self.handed(t)}" for k, t in tree.items())
             return f"dict({{{entries}}})"
-        return f"tuple([{', '.join(self.handed(part) for part in tree)}])"
+        kind = "list" if isinstance(tree, Listed) else "tuple"
+        return f"{kind}([{', '.join(self.handed(part) for part in tree)}])"
 
 
 class Handed(Functions):
@@ -140,6 +143,8 @@ VARIANTS = {"arguments": PARTS.but(forward=Handed), "closure": PARTS}
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for `arguments` or `closure`."""
     parts = VARIANTS[variant.name]
+    if any(has_container(region, Listed) for region in case.regions()):
+        parts = parts.but("from autograd.builtins import list")
     if case.procedure.kind == "train":  # what is trained is put back by its name
         parts = parts.but(lists="nothing")
     return Emitter(case, variant, parts)

@@ -56,6 +56,7 @@ WORDS = replace(
     shares_nested=True,
     loops="calls",  # operations are distinguished by the lines that led to them
     lists="all",
+    registered="@jax.tree_util.register_dataclass",
     imports=(
         "import random",
         "from functools import partial",

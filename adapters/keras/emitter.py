@@ -375,6 +375,8 @@ def emitter(case: Case, variant: Variant) -> Emitter:
         "from keras import ops",
         without_gradients=backend.without_gradients,
     )
+    if name == "jax":
+        parts = parts.but("import jax", registered="@jax.tree_util.register_dataclass")
     if name == "jax" and order > 1:
         nested = operations.CUSTOM_SIN_ORDERS.format(order=order)
         parts = parts.but(helpers={**WORDS.helpers, "custom_sin": nested})

@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import Any
 
 from conformance.drivers.adapter import Variant
-from conformance.emit import lists
+from conformance.emit import containers, lists
 from conformance.emit.code import Code
 from conformance.emit.expressions import function, in_docstring
 from conformance.emit.forward import Body, Forward
@@ -120,8 +120,13 @@ class Emitter:
         self.shared: frozenset[str] = frozenset()
         #: The regions of the case by name.
         self.regions = {region.name: region for region in case.regions()}
+        #: By region, its further calls.
+        self.again: dict[str, list[Again]] = {name: [] for name in self.regions}
+        for node in walk(case.program):
+            if isinstance(node, Again):
+                self.again[node.region].append(node)
         #: The regions that are called again, or that an operation inspects.
-        self.named_often = {n.region for n in walk(case.program) if isinstance(n, Again)} | {
+        self.named_often = {name for name, calls in self.again.items() if calls} | {
             s.names()[0] for _, s in case.statements() if s.op in OF_CALLABLES
         }
         self.case_names = {name for node in walk(case.program) for name in node_makes(node)}
@@ -129,6 +134,8 @@ class Emitter:
         self._functions = {*map(function, self.regions)}
         #: Names that a program may not use for anything else.
         self.taken_names = self.case_names | self._functions | OWN_NAMES
+        #: The names of the classes of its containers.
+        self.classes = containers.classes(case)
         self.imported = _imported(tuple(self.words.imports))
         self.taken_names |= self.imported | set(dir(builtins))
         #: The parameters that are in lists, and where.
@@ -225,6 +232,7 @@ class Emitter:
     def _import_lines(self) -> list[str]:
         """The import lines of a program: `imports`, and the user's own recompute if there is one."""
         imports, own = [*self.words.imports], self.recompute.own
+        imports += {containers.IMPORTS[kind] for kind, *_ in self.classes}
         if self.case.procedure.between == "thread":
             imports.append("from concurrent.futures import ThreadPoolExecutor")
         if own is None:

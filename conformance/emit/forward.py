@@ -8,14 +8,17 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from conformance.emit import lists
+from conformance.emit import containers, lists
+from conformance.emit.containers import part_of
 from conformance.emit.expressions import function, short_exponents
 from conformance.emit.part import OWN_NAMES, Call, Part
 from conformance.emit.usual import CALLS, LEFT, helper
 from conformance.errors import NotEmittedError
+from conformance.language.flow import parts
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model import case as model
 from conformance.model.case import Again, Literal, Ref, Region, Segment, Statement, Tree, leaves
+from conformance.model.containers import Listed
 from conformance.model.program import Site
 
 
@@ -36,6 +39,9 @@ class Body(Part):
         first: dict[str, Statement] = {}
         for _, statement in self.case.statements():
             first.setdefault(statement.op, statement)
+        for (kind, *fields), name in self.emitter.classes.items():
+            decorator = self.words.registered if kind == "object" else ""
+            self.code(containers.definition(kind, name, fields, decorator))
         for op, text in self.words.helpers.items():
             if op in first and op in self.words.operations:
                 self.code(text)
@@ -145,7 +151,7 @@ class Body(Part):
         """Write the `return` of a tree; the last line's expression, if it made the tree and no region
         captures its name."""
         name = self.tree(tree)
-        if isinstance(tree, tuple) and len(tree) > 1:
+        if isinstance(tree, tuple) and len(tree) > 1 and not isinstance(tree, Listed):
             self.code(f"return {', '.join(map(self.tree, tree))}")
         elif any(name in region.captured() for region in self.case.regions()):
             self.code(f"return {name}")
@@ -165,22 +171,19 @@ class Body(Part):
         self.spelled = outer
 
     def tree(self, tree: Tree) -> str:
-        """A tree as an expression: lists of the case are Python tuples."""
+        """A tree as an expression."""
         if isinstance(tree, Ref):
             return self.name(tree.name)
         if isinstance(tree, Literal):
             return repr(tree.value)
-        if isinstance(tree, Mapping):
-            return "{" + ", ".join(f"{k!r}: {self.tree(t)}" for k, t in tree.items()) + "}"
-        parts = [self.tree(part) for part in tree]
-        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+        return containers.written(tree, [*map(self.tree, parts(tree))], self.emitter.classes)
 
     def write_assignment(self, tree: Tree, expression: str, site: Site | None = None) -> None:
         """Assign an expression's value to the names in a tree, through temporaries at dicts."""
         later: list[tuple[Tree, str]] = []
         if isinstance(tree, Mapping) and expression.isidentifier():
             later += [
-                (part, f"{expression}[{key!r}]") for key, part in tree.items() if leaves(part)
+                (part, part_of(tree, expression, k)) for k, part in tree.items() if leaves(part)
             ]
         else:
             self.code(f"{self._pattern(tree, later)} = {expression}", site)
@@ -196,11 +199,14 @@ class Body(Part):
             self.temporary += 1
             first = self.temporary == 1 and "result" not in self.emitter.taken_names
             name = "result" if first else f"result{self.temporary}"
-            later += [(t, f"{name}[{k!r}]") for k, t in tree.items() if leaves(t)]
+            later += [(t, part_of(tree, name, k)) for k, t in tree.items() if leaves(t)]
             return name
-        parts = [self._pattern(part, later) for part in tree]
-        parts = [f"({p})" if isinstance(t, tuple) else p for p, t in zip(parts, tree, strict=True)]
-        return f"{parts[0]}," if len(parts) == 1 else ", ".join(parts)
+        if not tree:
+            return "_"
+        names = [self._pattern(part, later) for part in tree]
+        pairs = zip(names, tree, strict=True)
+        names = [f"({name})" if t and isinstance(t, tuple) else name for name, t in pairs]
+        return f"{names[0]}," if len(names) == 1 else ", ".join(names)
 
 
 class Forward(Part):
@@ -308,9 +314,19 @@ class Forward(Part):
             self.code.wrote("signature")
         if signature == "variadic":
             return ", ".join([*extra, "*args", *(["**named"] if region.kwargs else [])])
-        named = [] if signature == "undeclared" else [*region.kwargs]
+        named = [] if signature == "undeclared" else self._by_name(region)
         star = ["*"] if named and signature == "keyword-only" else []
         return ", ".join([*self.formals(region), *extra, *star, *named])
+
+    def _by_name(self, region: Region) -> list[str]:
+        """The parameters of what is given by name, those with a default last."""
+        left_out = {
+            key for call in self.emitter.again.get(region.name, ()) for key in call.left_out
+        }
+        values = {v.name: v.value for v in self.case.inputs if isinstance(v, model.Value)}
+        names = {key: leaves(tree) for key, tree in region.kwargs.items()}
+        defaults = [f"{key}={values[names[key][0]]!r}" for key in names if key in left_out]
+        return [*(key for key in names if key not in left_out), *defaults]
 
     def extra(self, region: Region) -> list[str]:
         """What a region's function takes beyond the case's arguments."""
@@ -336,13 +352,14 @@ class Forward(Part):
             if region.takes:
                 self.body.write_assignment(region.takes, "args")
             for key, tree in region.kwargs.items():
-                self.body.write_assignment(tree, f"named[{key!r}]")
+                if leaves(tree):
+                    self.body.write_assignment(tree, f"named[{key!r}]")
             return
         for formal, tree in zip(self.formals(region), region.takes, strict=True):
-            if not isinstance(tree, Ref):
+            if leaves(tree) and not isinstance(tree, Ref):
                 self.body.write_assignment(tree, formal)
         for key, tree in region.kwargs.items():
-            if tree != Ref(key) and region.signature != "undeclared":
+            if leaves(tree) and tree != Ref(key) and region.signature != "undeclared":
                 self.body.write_assignment(tree, key)
 
     def write_call(self, node: Region | Again, region: Region) -> None:
@@ -398,7 +415,9 @@ class Forward(Part):
         words = [self.argument(tree, formal, region) for tree, formal in pairs]
         extra = self.extra_arguments(region)
         words = [*extra, *words] if region.signature == "variadic" else [*words, *extra]
-        return ", ".join([*words, *(f"{k}={self.handed(t)}" for k, t in node.kwargs.items())])
+        left_out = node.left_out if isinstance(node, Again) else ()
+        given = [f"{k}={self.handed(t)}" for k, t in node.kwargs.items() if k not in left_out]
+        return ", ".join([*words, *given])
 
     def argument(self, tree: Tree, formal: Tree, region: Region) -> str:
         """A positional argument of a call, where the region's function has `formal`."""

@@ -71,6 +71,8 @@ class Words:
     lists: OneOf["all", "uncaptured", "nothing"] = "nothing"
     #: What a module holds a list of parameters in, as a format string.
     list_of_parameters: str = "{}"
+    #: The decorator that a dataclass needs so that the framework finds the tensors in it.
+    registered: str = ""
     #: How often the gradient of an operation can be taken, one of the other, where that is limited.
     orders: Mapping[str, int] = field(default_factory=dict)
     #: Operations that have no derivative in forward mode.

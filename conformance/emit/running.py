@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
 from conformance.emit.code import BACKWARD, FORWARD
+from conformance.emit.containers import part_of
 from conformance.emit.expressions import listed
 from conformance.emit.part import Part
 from conformance.emit.usual import LEFT, LISTS
@@ -257,4 +258,4 @@ def _places(tree: Tree, place: str) -> Iterator[tuple[str, str]]:
         yield tree.name, place
     elif not isinstance(tree, Literal):
         for key, part in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
-            yield from _places(part, f"{place}[{key!r}]")
+            yield from _places(part, part_of(tree, place, key))

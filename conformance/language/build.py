@@ -77,8 +77,9 @@ class CaseBuilder(Source):
         self._procedure = self._read_procedure()
         inputs = tuple(self._inputs(model))
         generators = {i.name for i in inputs if isinstance(i, Generator)}
+        values = {i.name for i in inputs if isinstance(i, Value)}
         may_raise = isinstance(model.error, spec.ErrorModel)
-        self._program = ProgramBuilder(self, generators, may_raise=may_raise)
+        self._program = ProgramBuilder(self, generators, values, may_raise=may_raise)
         parameters = tuple(self._tensors(model.parameters, "parameters", True))
         state = tuple(self._tensors(model.state, "state", False))
         given = (*inputs, *parameters, *state)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from conformance.language import properties
-from conformance.language.flow import Flow
+from conformance.language.containers import has_container
+from conformance.language.flow import Flow, parts
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import (
     Again,
@@ -30,6 +31,7 @@ from conformance.model.case import (
     leaves,
     walk,
 )
+from conformance.model.containers import Listed, Named, Object
 
 CAPABILITIES: Mapping[str, str] = {
     "accumulate": "a region adds to a tensor that is not a parameter",
@@ -46,6 +48,7 @@ CAPABILITIES: Mapping[str, str] = {
     "captured-intermediate": "a region reads an intermediate tensor by closure",
     "captured-parameter": "a region reads a parameter by closure",
     "complex": "complex tensors, made of real ones",
+    "default": "a call leaves out an argument of a region that has a default",
     "contexts": "a region and its recomputation each run in their own context manager",
     "forward-rule": "a function has a custom forward-mode rule",
     "function": "any function of tensors can be recomputed",
@@ -65,8 +68,10 @@ CAPABILITIES: Mapping[str, str] = {
     "jvp-of-gradient": "tangents of gradients, by forward mode",
     "kwargs": "tensors as keyword arguments of a region",
     "merge-adjacent": "adjacent regions can be merged with an option",
+    "list": "a list of tensors is an argument or a result of a region",
     "list-changed": "a region changes a list argument",
     "module": "a module can be configured once, and is recomputed in every call",
+    "named-tuple": "a named tuple is an argument or a result of a region",
     "nested-inputs": "tensors inside tuples or dicts as arguments of a region",
     "nested-outputs": "a region returns tensors inside nested tuples or dicts",
     "nested-regions": "a region contains regions",
@@ -76,6 +81,7 @@ CAPABILITIES: Mapping[str, str] = {
     "notices-change": "an error is raised if the recomputation differs from the forward pass",
     "numpy-generator": "a region draws from a generator made by `numpy.random.default_rng`",
     "numpy-random": "a region draws from NumPy's global generator",
+    "object": "an instance of a dataclass is an argument or a result of a region",
     "operation": "a single operation can be configured to be recomputed",
     "part": "backward computes the gradients of some tensors only",
     "per-output": "the gradient of one output after the other, of one retained graph",
@@ -149,6 +155,9 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     ),
     "zero-size": lambda case: any(0 in array.shape for array in case.arrays),
     "single-call": lambda case: any(map(_alone, (case.program, *(r.body for r in case.regions())))),
+    "default": lambda case: any(
+        isinstance(node, Again) and node.left_out for node in walk(case.program)
+    ),
     "repeated-call": lambda case: any(isinstance(node, Again) for node in walk(case.program)),
 }
 
@@ -158,6 +167,9 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
     "nested-regions": lambda region, _: any(_calls(inner) for inner in walk(region.body)),
     "policy": lambda region, _: bool(region.save),
     "kwargs": lambda region, _: bool(region.kwargs),
+    "list": lambda region, _: has_container(region, Listed),
+    "named-tuple": lambda region, _: has_container(region, Named),
+    "object": lambda region, _: has_container(region, Object),
     "variadic": lambda region, _: region.signature in ("variadic", "keyword-only"),
     "vmap": lambda region, _: region.mapped,
     "autocast-inside": lambda region, _: bool(region.autocast),
@@ -235,7 +247,7 @@ def is_feature(word: str) -> bool:
     family, colon, member = word.partition(":")
     if not colon:
         return word in CAPABILITIES or word in properties.REGION or word in properties.CASE
-    operations = family not in ("dtype", "procedure", "between", "changes", "raises")
+    operations = family not in ("dtype", "procedure", "between", "keyword", "changes", "raises")
     return family in properties.FAMILIES and (not operations or member in OPERATIONS)
 
 
@@ -290,8 +302,8 @@ def _calls(node: Node) -> bool:
 
 
 def _nested(tree: Tree) -> bool:
-    parts = tree if isinstance(tree, tuple) else (tree,)
-    return not all(isinstance(part, Ref | Literal) for part in parts)
+    top = parts(tree) if isinstance(tree, tuple | Named) else (tree,)
+    return not all(isinstance(part, Ref | Literal) for part in top)
 
 
 def _has_literal(tree: Tree) -> bool:

@@ -210,7 +210,7 @@ class Flow:
         self._regions[region.name] = region
         if isinstance(node, Region) and not node.called:
             return
-        given = [*leaves(node.takes), *leaves(node.kwargs)]
+        given = [*in_order(node.takes, region.takes), *in_order(node.kwargs, region.kwargs)]
         own = [*leaves(region.takes), *leaves(region.kwargs)]
         call = Call(region, self._moment, around)
         call.handles = tuple(names[name] for name in given if name in names)
@@ -235,7 +235,7 @@ class Flow:
         call.returns = tuple(_handle(t) if t in before else t for t in results)
         for tensor in call.returns:
             tensor.returned_by.append(call)
-        names.update(zip(leaves(node.gives), call.returns, strict=False))
+        names.update(zip(in_order(node.gives, region.gives), call.returns, strict=False))
         if node.returned:
             names[node.returned] = Tensor("value")
             self.returned[node.returned] = call.results
@@ -317,6 +317,18 @@ def redrawing(case: Case) -> frozenset[str]:
                 if isinstance(node, Again | Region):
                     left.append(node.region if isinstance(node, Again) else node.name)
     return frozenset(found)
+
+
+def in_order(tree: Tree, formal: Tree) -> Iterator[str]:
+    """The names in what a call takes or gives, in the order in which the region itself has its own."""
+    if isinstance(formal, Ref):
+        yield from leaves(tree)
+    elif isinstance(formal, Mapping) and isinstance(tree, Mapping):
+        for key, part in formal.items():
+            yield from in_order(tree[key], part)
+    elif isinstance(formal, tuple) and isinstance(tree, tuple):
+        for part, own in zip(tree, formal, strict=True):
+            yield from in_order(part, own)
 
 
 def themselves(tensors: Iterable[Tensor]) -> set[Tensor]:

@@ -33,6 +33,7 @@ from conformance.model.case import (
     leaves,
 )
 from conformance.model.case import Node as CaseNode
+from conformance.model.containers import Listed, Named, alike
 
 #: Derivatives are numbers modulo this prime.
 _PRIME = 2**61 - 1
@@ -508,7 +509,9 @@ def _tensors(tree: object, names: _Names) -> list[_Tensor]:
 
 def _top(value: object) -> list[_Tensor]:
     """The tensors that are results by themselves."""
-    parts = value if isinstance(value, tuple) else (value,)
+    if isinstance(value, Named):
+        value = tuple(value.values())
+    parts = value if isinstance(value, tuple) and not isinstance(value, Listed) else (value,)
     return [part for part in parts if isinstance(part, _Tensor)]
 
 
@@ -522,7 +525,9 @@ def _parts(value: object) -> Iterator[object]:
 
 
 def _replaced(value: object, results: Mapping[int, _Tensor]) -> object:
-    if isinstance(value, tuple):
+    if isinstance(value, Named):
+        return Named((key, results.get(id(part), part)) for key, part in value.items())
+    if isinstance(value, tuple) and not isinstance(value, Listed):
         return tuple(results.get(id(part), part) for part in value)
     return results.get(id(value), value)
 
@@ -533,8 +538,8 @@ def _build(tree: Tree, names: _Names) -> object:
     if isinstance(tree, Literal):
         return None
     if isinstance(tree, Mapping):
-        return {key: _build(part, names) for key, part in tree.items()}
-    return tuple(_build(part, names) for part in tree)
+        return alike(tree, {key: _build(part, names) for key, part in tree.items()})
+    return alike(tree, (_build(part, names) for part in tree))
 
 
 def _bind(tree: Tree, value: object, names: _Names) -> None:

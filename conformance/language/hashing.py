@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conformance.model.case import Case, Position, Repeat, flat
+from conformance.model.containers import Fields, Listed
 
 #: The keys of a case that say nothing about its program or its verdicts.
 WORDS = ("title", "source", "why", "smoke", "use")
@@ -27,6 +28,10 @@ def _canonical(value: object) -> Any:
         return value
     if isinstance(value, int | float):
         return [type(value).__name__, repr(value)]
+    if isinstance(value, Listed):
+        return ["list", [_canonical(part) for part in value]]
+    if isinstance(value, Fields):
+        return [value.kind, [[key, _canonical(part)] for key, part in value.items()]]
     if isinstance(value, Mapping):
         return ["map", [[_canonical(k), _canonical(v)] for k, v in value.items()]]
     if isinstance(value, tuple | list):

@@ -19,6 +19,7 @@ from conformance.model.case import (
     Value,
     leaves,
 )
+from conformance.model.containers import Listed, Named
 
 #: The relative tolerance of float16, which is the finer one of half precision.
 HALF = 1e-2
@@ -120,8 +121,8 @@ def contains(tree: Tree, kind: type) -> bool:
 
 
 def top(tree: Tree) -> tuple[str, ...]:
-    """The names at the top level of a tree, inside a dict none."""
-    if isinstance(tree, Mapping):
+    """The names at the top level of a tree; inside a list, a dict or an object none."""
+    if isinstance(tree, Listed) or (isinstance(tree, Mapping) and not isinstance(tree, Named)):
         return ()
     return tuple(part.name for part in parts(tree) if isinstance(part, Ref))
 

@@ -5,14 +5,16 @@ names of the program, repetitions unrolled.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from conformance.errors import CaseError, nearest
 from conformance.language import hooking, spec
 from conformance.language.left import unfit
 from conformance.language.operations import OPERATIONS, VIEWS
-from conformance.language.source import OWN, RESERVED, KeyPath, Source, described, is_finite
+from conformance.language.source import OWN, RESERVED, KeyPath, Source, described
 from conformance.language.statements import RegionCall, divided, parse, parse_head
+from conformance.language.trees import TreeSource, same_containers
 from conformance.model.case import (
     Again,
     Literal,
@@ -228,15 +230,18 @@ class Names:
         return CaseError(f"unknown name {name!r}", where=where, hint=hint)
 
 
-class ProgramBuilder(Source):
+class ProgramBuilder(TreeSource):
     """Builds the nodes of one case's program. All methods raise `CaseError`.
 
-    `generators` are the names of explicit generators; `may_raise` says that the case expects an error,
-    so that what cannot be divided into segments may be written.
+    `generators` are the names of explicit generators, `values` those of inputs with a value; `may_raise`
+    says that the case expects an error, so that what cannot be divided into segments may be written.
     """
 
-    def __init__(self, source: Source, generators: set[str], *, may_raise: bool) -> None:
+    def __init__(
+        self, source: Source, generators: set[str], values: set[str], *, may_raise: bool
+    ) -> None:
         super().__init__(source.marked, source.path)
+        self._values = values
         self._may_raise = may_raise
         self.regions: dict[str, Region] = {}
         self.names = Names(generators)
@@ -395,7 +400,7 @@ class ProgramBuilder(Source):
                 raise self.error(
                     f"found {described(given)}, expected a name", *path, key, hint=hint
                 )
-            return self._tree(given, (*path, key))
+            return self.tree(given, (*path, key))
         *_, last = flat(nodes)
         made = node_makes(last)
         if len(made) != 1:
@@ -496,7 +501,7 @@ class ProgramBuilder(Source):
         message = f"no region {model.call!r} before this call"
         self.refuse_other(model.call, visible, message, *path, "call")
         takes, kwargs = self._takes(model, path)
-        gives = self._tree(model.gives, (*path, "gives"))
+        gives = self.tree(model.gives, (*path, "gives"))
         where = self.at(*path)
         returned = self._returned(model, gives, path)
         return self._with_all_arguments(Again(model.call, takes, kwargs, gives, where, returned))
@@ -515,6 +520,7 @@ class ProgramBuilder(Source):
     def _with_all_arguments(self, call: Again) -> Again:
         """The call; refused if its arguments differ in number or keywords from those of the region."""
         first = self.regions[call.region]
+        call = self._with_defaults(call, first)
         if len(call.takes) != len(first.takes) or set(call.kwargs) != set(first.kwargs):
             number, names = len(first.takes), sorted(first.kwargs)
             wanted = (
@@ -525,59 +531,46 @@ class ProgramBuilder(Source):
             ("takes", (call.takes, call.kwargs), (first.takes, first.kwargs)),
             ("gives", call.gives, first.gives),
         ):
-            if not _alike(its, firsts):
+            if not same_containers(its, firsts):
                 message = f"this call {verb} other lists and mappings than region {call.region!r}"
                 hint = f"write them as the region does under `{verb}`"
                 raise CaseError(message, where=call.where, hint=hint)
         return call
 
+    def _with_defaults(self, call: Again, first: Region) -> Again:
+        """The call with the arguments by name that it leaves out: inputs with a value, under their own
+        name, which the region's function has by default."""
+        missing = [key for key in first.kwargs if key not in call.kwargs]
+        if not missing or first.signature not in ("plain", "keyword-only"):
+            return call
+        for key in missing:
+            tree = first.kwargs[key]
+            if not (isinstance(tree, Ref) and tree.name in self._values):
+                message = (
+                    f"this call of region {first.name!r} leaves out {key!r}, which has no default"
+                )
+                hint = "only an input with a value is a default: `scale: {value: 2}`"
+                raise CaseError(message, where=call.where, hint=hint)
+        kwargs = {**call.kwargs, **{key: first.kwargs[key] for key in missing}}
+        return replace(call, kwargs=kwargs, left_out=tuple(missing))
+
     def _takes(self, model: spec.BlockModel | spec.CallModel, path: KeyPath) -> Arguments:
         def argument(raw: object, *here: object) -> Tree:
-            self._refuse_nameless(raw, here)
-            return self._tree(raw, here)
+            self.refuse_nameless(raw, here)
+            return self.tree(raw, here)
 
         if isinstance(model.takes, list):
             takes = tuple(argument(raw, *path, "takes", i) for i, raw in enumerate(model.takes))
         else:
+            if not model.takes:
+                message = f"found {described(model.takes)}, expected a name"
+                hint = "write `takes: []` for no arguments, `takes: [{}]` for an empty dict"
+                raise self.error(message, *path, "takes", hint=hint)
             takes = (argument(model.takes, *path, "takes"),)
         for key in model.kwargs:
             self.identifier(key, *path, "kwargs", key, key=True)
         given = model.kwargs.items()
         return takes, {key: argument(raw, *path, "kwargs", key) for key, raw in given}
-
-    def _refuse_nameless(self, raw: object, path: KeyPath) -> None:
-        """Refuse an argument, or a part of one, that has no name in the region's body."""
-        if isinstance(raw, list | dict):
-            if not raw:
-                hint = "write `takes: []` for no arguments; an argument has at least one name"
-                raise self.error(f"found {described(raw)}, expected a name", *path, hint=hint)
-            for key, part in raw.items() if isinstance(raw, dict) else enumerate(raw):
-                self._refuse_nameless(part, (*path, key))
-        elif not isinstance(raw, str):
-            hint = "declare a value among the inputs: `scale: {value: 2}`"
-            raise self.error(f"found {described(raw)}, expected a name", *path, hint=hint)
-
-    def _tree(self, raw: object, path: KeyPath) -> Tree:
-        if isinstance(raw, str):
-            self.identifier(raw, *path)
-            return Ref(raw, self.at(*path))
-        if raw is None or (isinstance(raw, bool | int | float) and is_finite(raw)):
-            return Literal(raw)
-        if isinstance(raw, list):
-            return tuple(self._tree(part, (*path, i)) for i, part in enumerate(raw))
-        if isinstance(raw, dict):
-            return {str(k): self._tree(part, (*path, k)) for k, part in raw.items()}
-        message = f"found {described(raw)}, expected a name, a list or a mapping"
-        raise self.error(message, *path)
-
-
-def _alike(tree: Tree, other: Tree) -> bool:
-    """Whether two trees have the same containers."""
-    if isinstance(tree, tuple) and isinstance(other, tuple):
-        return len(tree) == len(other) and all(map(_alike, tree, other))
-    if isinstance(tree, Mapping) and isinstance(other, Mapping):
-        return set(tree) == set(other) and all(_alike(tree[key], other[key]) for key in tree)
-    return isinstance(tree, Ref | Literal) and isinstance(other, Ref | Literal)
 
 
 def _size(nodes: Iterable[Node]) -> int:

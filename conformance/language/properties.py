@@ -12,6 +12,7 @@ from math import prod
 
 from conformance.language import as_operation, hooking, nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
+from conformance.language.containers import CONTAINERS
 from conformance.language.flow import Call, Flow, Step, returned, themselves
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.language.place import (
@@ -26,7 +27,6 @@ from conformance.language.place import (
     from_region,
     in_dicts,
     in_graph,
-    is_bool,
     kept,
     literal_of,
     may_cancel,
@@ -204,30 +204,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region returns a tensor of integers or bools",
         lambda p: any(t.of != "value" and not t.floating for t in p.results),
     ),
-    "no-top-level-result": (
-        "all tensors that a region returns are inside nested tuples or dicts",
-        lambda p: not top(p.region.returns),
-    ),
-    "no-tensor-result": (
-        "a region returns no tensor, but numbers, strings, bools or None",
-        lambda p: not any(t.of != "value" and not is_bool(t) for t in p.results),
-    ),
-    "dict-result": (
-        "a region returns a dict",
-        lambda p: contains(p.region.returns, Mapping),
-    ),
-    "dict-argument": (
-        "a region takes a dict",
-        lambda p: any(
-            contains(tree, Mapping) for tree in (*p.region.takes, *p.region.kwargs.values())
-        ),
-    ),
-    "tuple-argument": (
-        "a region takes a tuple",
-        lambda p: any(
-            contains(tree, tuple) for tree in (*p.region.takes, *p.region.kwargs.values())
-        ),
-    ),
+    **CONTAINERS,
     "called-twice": ("a region is called twice or more", lambda p: len(p.calls) > 1),
     "nested-inside": (
         "a region inside another one",
@@ -541,6 +518,7 @@ FAMILIES: Mapping[str, str] = {
     "outside": "the operation is in the program, outside of regions",
     "last-saved": "the operation is the last in a region to save something, and the region runs again",
     "flows-through": "a gradient of all that require one flows through the operation, in the region",
+    "keyword": "an argument of the region that is given by name has this name",
     "changes": "a statement of the region does this when it is called again",
     "raises": "the program has to raise this error",
 }
@@ -563,6 +541,7 @@ def of_region(place: Place) -> Iterator[str]:
         if isinstance(tensor.maker, Statement):
             yield f"argument-from:{tensor.maker.op}"
     yield from (f"result-to:{item.op}" for item in place.after() if isinstance(item, Statement))
+    yield from (f"keyword:{name}" for name in place.region.kwargs)
     yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))
     of = backward(place.flow)
     last = (of.last(call) for call in place.calls if call in of.again)

@@ -174,7 +174,8 @@ class BlockModel(Model):
 
     takes: Any = []
     """The positional arguments: a name, or a list, each a name or a nested list or mapping of
-    names. The body calls each tensor in them by the same name."""
+    names. The body calls each tensor in them by the same name. A list is a tuple, and `{list: …}`,
+    `{named: …}` and `{object: …}` are a list, a named tuple and a dataclass."""
     kwargs: dict[Name, Any] = {}
     """Arguments given by name."""
     gives: Any = None

@@ -1,8 +1,8 @@
 """The values that a case is made of, after loading: frozen, and free of any framework.
 
-A *tree* is a name (`Ref`), a literal (`Literal`), a tuple of trees or a dict of trees. Trees describe
-the arguments and results of regions and the outputs of programs. Whether their containers come back
-unchanged is tested, too.
+A *tree* is a name (`Ref`), a literal (`Literal`), or a tuple, a dict or another container of trees
+(`conformance.model.containers`). Trees describe the arguments and results of regions and the outputs of
+programs. Whether their containers come back unchanged is tested, too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Literal as OneOf
 from typing import TypeVar
+
+from conformance.model.containers import alike
 
 #: In the body of a `Repeat`: the number of the iteration, in names (`w$i`) or by itself.
 NUMBER = "$i"
@@ -206,8 +208,9 @@ class Region:
         if not self.left or not isinstance(gives, tuple) or not isinstance(self.gives, tuple):
             return gives
         own = zip(gives, self.gives, strict=True)
-        returned = tuple(g for g, o in own if not (isinstance(o, Ref) and o.name in self.left))
-        return returned[0] if len(returned) == 1 else returned
+        kept = tuple(g for g, o in own if not (isinstance(o, Ref) and o.name in self.left))
+        returned: tuple[Tree, ...] = alike(gives, kept)
+        return returned[0] if len(returned) == 1 and type(returned) is tuple else returned
 
     def left_of(self, gives: Tree) -> tuple[str, ...]:
         """The names of what a call leaves in the list, of these that it gives, in their order there."""
@@ -235,7 +238,11 @@ class Region:
 
 @dataclass(frozen=True)
 class Again:
-    """A further call of a region that was defined earlier, in this list of nodes or an outer one."""
+    """A further call of a region that was defined earlier, in this list of nodes or an outer one.
+
+    `left_out` are arguments given by name that the program does not pass, since the region's function
+    has them by default; `kwargs` has these, too.
+    """
 
     region: str
     takes: tuple[Tree, ...]
@@ -243,6 +250,7 @@ class Again:
     gives: Tree
     where: Position
     returned: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -469,9 +477,11 @@ def numbered(value: _T, number: int) -> _T:
     if isinstance(value, str):
         made = number if value == NUMBER else value.replace(NUMBER, str(number))
     elif isinstance(value, tuple):
-        made = tuple(numbered(part, number) for part in value)
+        made = alike(value, (numbered(part, number) for part in value))
     elif isinstance(value, Mapping):
-        made = {numbered(key, number): numbered(part, number) for key, part in value.items()}
+        made = alike(
+            value, {numbered(key, number): numbered(part, number) for key, part in value.items()}
+        )
     elif isinstance(value, Statement | Region | Again | Segment | Ref | Literal):
         parts = {f.name: numbered(getattr(value, f.name), number) for f in fields(value)}
         made = replace(value, **parts)

@@ -12,6 +12,7 @@ import numpy as np
 
 from conformance.language.operations import RANDOM
 from conformance.model.case import FORWARD_MODE, Case, Statement, walk
+from conformance.model.containers import Listed, alike
 from conformance.model.observation import Array, Expected, Leaf, Phase, RandomSample, Tree
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Dataflow, Step
@@ -241,10 +242,13 @@ def _by_name(names: Sequence[str], gradients: _Gradients) -> dict[str, Array | N
 def _leaves(value: ProgramValue) -> Tree:
     if isinstance(value, tape.Tensor):
         return Leaf(np.array(value.data), value.dtype)
+    if isinstance(value, Listed):
+        return [_leaves(part) for part in value]
     if isinstance(value, tuple):
         return tuple(_leaves(part) for part in value)
     if isinstance(value, Mapping):
-        return {key: _leaves(part) for key, part in value.items()}
+        made: dict[str, Tree] = alike(value, {key: _leaves(p) for key, p in value.items()})
+        return made
     assert not isinstance(value, np.random.Generator), "a generator is no output"
     return value
 

@@ -31,6 +31,7 @@ from conformance.model.case import (
     flat,
     leaves,
 )
+from conformance.model.containers import alike
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Call, Dataflow, Key, Step, TensorInfo
 from conformance.oracle.tape import Elements, Tensor
@@ -243,14 +244,16 @@ def tensor_of(name: str, names: Mapping[str, ProgramValue]) -> Tensor:
 
 
 def build(tree: Tree, names: Mapping[str, ProgramValue]) -> ProgramValue:
-    """The value of a tree of names, constants and containers: tuples and dicts."""
+    """The value of a tree of names, constants and containers."""
     if isinstance(tree, Ref):
         return names[tree.name]
     if isinstance(tree, Literal):
         return tree.value
     if isinstance(tree, Mapping):
-        return {key: build(part, names) for key, part in tree.items()}
-    return tuple(build(part, names) for part in tree)
+        made: ProgramValue = alike(tree, {key: build(p, names) for key, p in tree.items()})
+        return made
+    listed: ProgramValue = alike(tree, (build(part, names) for part in tree))
+    return listed
 
 
 def bind(tree: Tree, value: ProgramValue, names: dict[str, ProgramValue]) -> None:

@@ -26,7 +26,7 @@ import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -598,6 +598,8 @@ def tensors_in(tree: object) -> Iterator[Tensor]:
     elif isinstance(tree, list | tuple):
         for part in tree:
             yield from tensors_in(part)
+    elif is_dataclass(tree) and not isinstance(tree, type):
+        yield from tensors_in(vars(tree))
 
 
 def _map(function: Callable[[Any], object], tree: object) -> Any:
@@ -605,9 +607,12 @@ def _map(function: Callable[[Any], object], tree: object) -> Any:
     if isinstance(tree, Tensor | _Later):
         return function(tree)
     if isinstance(tree, dict):
-        return {key: _map(function, part) for key, part in tree.items()}
+        return type(tree)({key: _map(function, part) for key, part in tree.items()})
     if isinstance(tree, list | tuple):
-        return type(tree)([_map(function, part) for part in tree])
+        parts = [_map(function, part) for part in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    if is_dataclass(tree) and not isinstance(tree, type):
+        return replace(tree, **_map(function, vars(tree)))
     return tree
 
 

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from conformance.errors import ConformanceError
+from conformance.model.containers import Fields, Named, Object
 from conformance.model.facts import number
 from conformance.model.observation import Allowed, Array, Expected, Leaf, Run, Tree
 from conformance.words import printable
@@ -87,6 +88,8 @@ def _packed(tree: Tree) -> Any:
             return int(tree)
         case float():
             return ["float", number(tree)]
+        case Fields():
+            return [tree.kind, {key: _packed(part) for key, part in tree.items()}]
         case dict():
             return ["dict", {str(key): _packed(part) for key, part in tree.items()}]
         case tuple() | list():
@@ -105,6 +108,9 @@ def _unpacked(tree: Any, arrays: Mapping[int, Array]) -> Tree:
             return tuple(_unpacked(part, arrays) for part in parts)
         case ["list", *parts]:
             return [_unpacked(part, arrays) for part in parts]
+        case ["named" | "object" as kind, dict(parts)]:
+            made = {key: _unpacked(part, arrays) for key, part in parts.items()}
+            return Named(made) if kind == "named" else Object(made)
         case ["dict", dict(parts)]:
             return {key: _unpacked(part, arrays) for key, part in parts.items()}
         case None | bool() | int() | str():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.judge.checks.evidence import Check, Evidence
+from conformance.model.containers import Fields
 from conformance.model.observation import Leaf, Tree
 from conformance.model.verdict import Status, Verdict
 
@@ -17,6 +18,8 @@ def shape_of(tree: Tree) -> str:
         return f"({', '.join(shape_of(t) for t in tree)}{',' if len(tree) == 1 else ''})"
     if isinstance(tree, list):
         return f"[{', '.join(shape_of(t) for t in tree)}]"
+    if isinstance(tree, Fields):
+        return f"{tree.kind}({', '.join(f'{k}={shape_of(t)}' for k, t in tree.items())})"
     if isinstance(tree, Mapping):
         return "{" + ", ".join(f"{k!r}: {shape_of(t)}" for k, t in tree.items()) + "}"
     return repr(tree)

@@ -19,6 +19,7 @@ import numpy as np
 
 from conformance.drivers import contract
 from conformance.language.operations import RANDOM
+from conformance.model.containers import fields_of
 from conformance.model.observation import (
     RESOLUTION,
     Array,
@@ -420,13 +421,15 @@ class Observer(contract.Observer, ABC):
         """An output as an observation: containers and non-tensors as they are."""
         if value is None or isinstance(value, bool | int | float | str):
             return value
+        leaf = self.leaf(value)
+        if leaf is None and (fields := fields_of(value)) is not None:
+            return type(fields)({key: self.to_tree(part) for key, part in fields.items()})
         if isinstance(value, tuple):
             return tuple(self.to_tree(part) for part in value)
         if isinstance(value, list):
             return [self.to_tree(part) for part in value]
         if isinstance(value, dict):
             return {str(key): self.to_tree(part) for key, part in value.items()}
-        leaf = self.leaf(value)
         return leaf if leaf is not None else f"<{type(value).__name__}>"
 
     def _arrays(self, values: Mapping[str, Any]) -> dict[str, Array | None]:
