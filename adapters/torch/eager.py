@@ -151,7 +151,7 @@ class Observer(Base):
         value = value.detach()
         if value.dtype == torch.bfloat16:
             value = value.float()
-        return Leaf(np.array(value.numpy()), dtype)
+        return Leaf(np.array(value.numpy(force=True)), dtype)  # a tangent may be a ZeroTensor
 
     def generator(self) -> Array | None:
         return np.array(torch.rand(4))

@@ -26,6 +26,8 @@ class Transforms(Run):
         kind = self.case.procedure.kind
         if not self.depends(self.case.loss):
             raise NotOfferedError(self.variant.id, f"procedure {kind} of a constant")
+        if self.case.hooks:
+            raise NotOfferedError(self.variant.id, f"hooks where the procedure is {kind}")
         self.refuse_orders(self.case.procedure.order)
         if kind == "jacobian":
             return
