@@ -42,7 +42,10 @@ NEEDS = {
     "DiffLlamaConfig": {"attention_dropout": 0.0},
     "DonutSwinConfig": {"embed_dim": 24, "depths": [1, 1], "num_heads": [2, 4]},
     "Dots1Config": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
-    "EncoderDecoderConfig": {"decoder_start_token_id": 2, "pad_token_id": 0},
+    "EncoderDecoderConfig": {
+        "decoder": {"is_decoder": True, "add_cross_attention": True},
+        **{"decoder_start_token_id": 2, "pad_token_id": 0},
+    },
     "Ernie4_5_MoeConfig": {"moe_k": 2},
     "EsmConfig": {"vocab_size": 128, "pad_token_id": 1, "mask_token_id": 2},
     "FalconH1Config": {"mamba_d_head": 16, "mamba_d_ssm": 64},

@@ -52,6 +52,11 @@ SAID = {
     "not repeatable": "Two runs without recomputation differ, and the rest is right within that:",
     "not checked": "Not checked, because the small model cannot be made or run:",
 }
+#: Why models with relative embeddings that are normalized once for all layers are not right.
+_SHARED = (
+    "RuntimeError in backward: the normalized relative embeddings, which layers are given by keyword, "
+    "are differentiated for each layer anew. So are DebertaV2's with norm_rel_ebd='layer_norm'"
+)
 #: Why some classes are not right or not checked, where the words of the error do not tell.
 REASONS = {
     "Dots3NoteForCausalLM": "it has no number of heads that is the same for all layers",
@@ -60,6 +65,10 @@ REASONS = {
     "Gemma4UnifiedAssistantForCausalLM": "it reads the keys and values of another model",
     "GitForCausalLM": "without labels, RuntimeError in backward: the model keeps its cache, and the "
     "recomputation extends it once more. It is right with labels or with use_cache=False",
+    "PvtV2ForImageClassification": "all gradients but the head's are missing, without an error: the "
+    "first region has the pixels as its only input, which need no gradient",
+    "SEWDForCTC": _SHARED,
+    "SEWDForSequenceClassification": _SHARED,
     "VoxtralRealtimeForConditionalGeneration": "it needs audio beside token ids",
 }
 
