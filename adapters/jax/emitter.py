@@ -115,7 +115,7 @@ class Statements(Body):
         self._folds.pop()
 
     def name(self, name: str) -> str:
-        return self.references.name(name)
+        return self.spelled.get(name) or self.references.name(name)
 
     def write_statement(self, statement: Statement, region: str) -> None:
         site = Site("statement", self.path, region, statement.label, statement.op)
@@ -186,12 +186,12 @@ class Functions(Forward):
 
     body: Statements
 
-    def write_forward(self, path: str) -> None:
+    def given(self) -> list[str]:
+        return [*super().given(), *([self.body.plan.key] if self.body.plan.random else [])]
+
+    def write_pass(self) -> None:
         case, references_of = self.case, self.body.references
-        self.body.temporary = 0
-        names = [*case.names(), *([self.body.plan.key] if self.body.plan.random else [])]
-        body = self.body.function(case.program, ())
-        with self.code.indent(f"def {path}({', '.join(names)}):"), body:
+        with self.body.function(case.program, ()):
             references_of.write_references(case.names())
             self.body.write_nodes(case.program, "")
             state = ", ".join(f'"{name}": {name}' for name in self.body.plan.state)

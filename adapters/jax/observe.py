@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, suppress
@@ -27,7 +26,7 @@ from conformance.model.observation import (
     RandomState,
     Run,
 )
-from conformance.model.program import Program, Site
+from conformance.model.program import SET, Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.meter import Meter
 from conformance.observe.worker.observer import Growth, with_shared_counts
@@ -116,6 +115,9 @@ class Observer(Base):
         reasons: dict[str, str] = {}
         if program.procedure in FORWARD_MODE:
             reasons["executions"] = "statements and their tangents are one computation"
+        if SET in program.notes:
+            reason = "statements are told by what they compute, which changes from step to step"
+            reasons["executions"] = reason
         if not self._jitted:
             reasons["peak memory"] = (
                 "XLA's allocator on the CPU reports no peak, and frees memory late"
@@ -287,9 +289,7 @@ def _same_trace() -> AbstractContextManager[object]:
 
 def _forward(loaded: LoadedProgram) -> Any:
     """The forward pass alone; the argument other than the inputs is the key."""
-    given = loaded.module.inputs()
-    others = [name for name in inspect.signature(loaded.forward).parameters if name not in given]
-    return loaded.forward(**given, **{name: jax.random.key(0) for name in others})
+    return loaded.alone(lambda: jax.random.key(0))
 
 
 def _name(site: Site) -> tuple[str, str]:

@@ -11,7 +11,8 @@ from conformance.emit.emitter import Emitter
 from conformance.emit.emitter import Values as BaseValues
 from conformance.emit.functional import HIGHER, Functional
 from conformance.emit.transforms import Transforms
-from conformance.model.case import Case, Generator
+from conformance.errors import NotOfferedError
+from conformance.model.case import Case, Change, Generator
 from conformance.model.program import Site
 
 #: Of variants that are not jitted as a whole: how they are.
@@ -103,7 +104,7 @@ class Procedures(Functional, Transforms):
     def arguments_of_forward(self) -> str:
         if self.stages == "eager" or self.of == "values":
             return super().arguments_of_forward()
-        parts = ["fixed", "wanted"] if self._fixed() else ["wanted"]
+        parts = ["fixed", "wanted"] if self._splits else ["wanted"]
         if not {*self.values.value_names()} <= {*self._arrays()}:
             parts = ["values", *parts]  # for what is no array
         return f"**{' | '.join(parts)}"
@@ -111,7 +112,28 @@ class Procedures(Functional, Transforms):
     @property
     def _given(self) -> str:
         """The arguments of the function that is differentiated or jitted."""
-        return f"{self.of}, fixed" if self._fixed() else self.of
+        return f"{self.of}, fixed" if self._splits else self.of
+
+    @property
+    def _splits(self) -> bool:
+        """Whether a jitted function is given `fixed`, too; between steps, more may be put there."""
+        changes = self.stages != "eager" and self.case.procedure.changes
+        return bool(changes or self._fixed())
+
+    @property
+    def apart(self) -> str:  # type: ignore[override]
+        return "values" if self.stages == "eager" else "fixed"
+
+    @property
+    def everything(self) -> str:
+        changes = self.stages != "eager" and self.case.procedure.changes
+        return "values | fixed | wanted" if changes else super().everything
+
+    def write_change(self, case: Case, change: Change) -> None:
+        if self.stages != "eager" and change.kind not in ("freeze", "unfreeze", "assign", "rows"):
+            what = f"`{change.kind}` between steps of a jitted function"
+            raise NotOfferedError(self.variant.id, what)
+        super().write_change(case, change)
 
     # -- what forward gives ----------------------------------------------------------------------
 
@@ -208,14 +230,20 @@ class Procedures(Functional, Transforms):
         self.write_transformed()
 
     def write_training(self) -> None:
+        if self.modelled and self.stages != "eager":
+            raise NotOfferedError(
+                self.variant.id, "regions made once, which `jax.jit` traces once anyway"
+            )
         self._write_dicts()
         self.write_losses()
-        changing = "fixed" if self._fixed() else "values"
+        changing = "fixed" if self._splits else "values"
         if self.plan.random:
             self.code(f"key = jax.random.key({self.case.seed})")
         self.code("losses = []")
-        number = "number" if self.plan.random else "_"
+        number = "number" if self.plan.random else self.turn
         with self.code.indent(f"for {number} in range({self.case.procedure.steps}):"):
+            if self.case.procedure.changes:
+                self.write_changes()
             if self.plan.random:
                 self.code(f'{changing}["{self.plan.key}"] = jax.random.fold_in(key, number)')
             self.write_step()
@@ -229,7 +257,7 @@ class Procedures(Functional, Transforms):
         """The dicts that are handed to the functions below; in training, each step makes its key."""
         self.write_wanted()
         fixed = self._fixed()
-        if fixed:
+        if self._splits:
             there = [name for name in fixed if not (self.trains and name == self.plan.key)]
             self.code(f"fixed = {self.values.entries(there)}")
 
@@ -271,7 +299,7 @@ class Procedures(Functional, Transforms):
         the sum of the gradients of that."""
         code, kind = self.code, self.case.procedure.kind
         with code.indent(f"def loss_of({given}):"):
-            forward = f"forward({self.arguments_of_forward()})"
+            forward = f"{self.callee}({self.arguments_of_forward()})"
             site = FORWARD if self._at_once else None
             if not self._aux:
                 code(f"return {forward}", site)

@@ -60,6 +60,12 @@ WORDS = Words(
             values[name].assign(0.5 * values[name])
         """,
     halving_one='values["{name}"].assign(0.5 * values["{name}"])',
+    holds="tensors",
+    changes={
+        "assign": "{place}.assign(0.5 * {place})",
+        "replace": "{place} = keras.Variable(0.5 * {place})",
+        "rows": "{place} = ops.stop_gradient({place})[:{rows}]",
+    },
 )
 
 
@@ -118,6 +124,8 @@ class Scoped(Recompute):
     def called(self, node: Region | Again, region: Region) -> str:
         name = function(region.name)
         name = f"{name}_layer" if region.granularity == "operation" else self.body.name(name)
+        if self.forward.is_method(region):
+            name = self.forward.place(region)
         return f"{name}({self.forward.call_arguments(node)})"
 
 
@@ -137,11 +145,11 @@ class Regions(Forward):
 
     def write_region(self, region: Region) -> None:
         name = function(region.name)
-        if name in self.body.spelled:  # an attribute of the layer around it
+        if name in self.body.spelled or self.is_method(region):  # an attribute of what is around it
             return
         if region.name not in self.emitter.shared:
             self.write_function(region)
-        if self._is_layer(region):
+        if self.is_layer(region):
             owned = map(self.body.name, self._variables_of(region))
             with self._scope("full", region):
                 self.code(f"{name} = {class_name(name)}({', '.join(owned)})")
@@ -151,14 +159,37 @@ class Regions(Forward):
                 self.code(f"{name}_layer = keras.layers.Activation({given})")
         self.recompute.write_made(region)
 
+    def check_held(self, region: Region) -> None:
+        if self.is_layer(region):
+            if not {*region.captured()} <= self._variables:
+                raise NotOfferedError(self.variant.id, "a layer that reads what is no variable")
+            if any(isinstance(node, Region | Again) for node in walk(region.body)):
+                raise NotOfferedError(self.variant.id, "a layer in a layer that is made once")
+            self._write_layer(region)
+        elif self.way == "scope":
+            raise NotOfferedError(self.variant.id, "an activation in an object that is made once")
+        else:
+            super().check_held(region)
+
+    def write_held(self, region: Region) -> None:
+        if self.is_layer(region):
+            name = function(region.name)
+            owned = map(self.body.name, self._variables_of(region))
+            with self._scope("full", region):
+                self.code(f"self.{name} = {class_name(name)}({', '.join(owned)})")
+        super().write_held(region)
+
+    def is_written(self, region: Region) -> bool:
+        return not self.is_layer(region)
+
     def write_function(self, region: Region) -> None:
-        if self._is_layer(region):
+        if self.is_layer(region):
             self._write_layer(region)
             return
         with self._inside(region, self.body.spelled):
             super().write_function(region)
 
-    def _is_layer(self, region: Region) -> bool:
+    def is_layer(self, region: Region) -> bool:
         """Whether a region is a layer, and not a function."""
         scoped = self.way == "scope" and region.granularity != "operation"
         return scoped or region.granularity == "module"
@@ -178,7 +209,7 @@ class Regions(Forward):
             node
             for node in region.body
             if isinstance(node, Region)
-            and self._is_layer(node)
+            and self.is_layer(node)
             and set(node.captured()) <= self._variables - made
             and calls.count(node.name) == here.count(node.name)
         ]
@@ -264,12 +295,12 @@ class Regions(Forward):
         with self.body.spelling({}) if region.mapped else self.of_values():
             words = [self.body.tree(tree) for tree in node.takes]
             named = [f"{key}={self.body.tree(tree)}" for key, tree in node.kwargs.items()]
-        if self.way == "scope" or self._is_layer(region):  # it takes only tensors by position
+        if self.way == "scope" or self.is_layer(region):  # it takes only tensors by position
             formals = self.formals(region)
             plain = {value.name for value in self.case.inputs if isinstance(value, Value)}
             words = [
-                f"{formal}={word}" if word in plain else word
-                for formal, word in zip(formals, words, strict=True)
+                f"{formal}={word}" if {*leaves(tree)} & plain else word
+                for formal, word, tree in zip(formals, words, node.takes, strict=True)
             ]
         return ", ".join([*words, *named])
 
@@ -299,6 +330,12 @@ class Differentiated(Run):
     def result(self) -> str:
         return self.backend.result or super().result
 
+    def write_copy(self) -> None:
+        if any(map(self.forward.is_layer, self.case.regions())):
+            what = "copies of layers, which ask for a `get_config`"
+            raise NotOfferedError(self.variant.id, what)
+        super().write_copy()
+
     def write_training(self) -> None:
         code, case = self.code, self.case
         trained = [p.name for p in case.parameters if p.gradient]
@@ -306,8 +343,13 @@ class Differentiated(Run):
         self.backend.write_before()
         assert case.loss is not None
         unused = not set(trained) <= reached(case, case.loss)
+        unused = unused or any(
+            c.kind == "copy" for changes in case.procedure.changes for c in changes
+        )
         given = code.indent("if gradients[name] is not None:") if unused else nullcontext()
-        with code.indent(f"for _ in range({case.procedure.steps}):"):
+        with code.indent(f"for {self.turn} in range({case.procedure.steps}):"):
+            if case.procedure.changes:
+                self.write_changes()
             self._write_step()
             with code.indent(f"for name in {listed(trained)}:"), given:
                 code(f"values[name].assign_sub({case.procedure.learning_rate} * gradients[name])")
@@ -350,9 +392,14 @@ class Differentiated(Run):
 REMAT = Parts(WORDS, Variables, Remat, Differentiated, body=Statements, forward=Regions)
 WAYS: Mapping[str, Parts] = {
     "remat": REMAT,
-    "scope": REMAT.but(recompute=Scoped),
+    "scope": REMAT.but(
+        recompute=Scoped,  # a layer has its own variables
+        changes={key: line for key, line in WORDS.changes.items() if key != "replace"},
+    ),
     "fit": REMAT.but(
         procedures_written=("train",),
+        holds="",
+        changes={},
         shares=False,  # a model has no functions
         tensors=models.Fed,
         recompute=Recompute,

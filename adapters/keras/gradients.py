@@ -69,6 +69,9 @@ class Backend(ABC):
         asked = list(case.wrt) if self.kind == "part" else self.asking()
         tensors = [(a.name, f'wanted["{a.name}"]') for a in case.inputs if a.name in asked]
         forward = f"forward({f'**values | {_dict(tensors)}' if tensors else '**values'})"
+        if run.modelled:
+            given = [dict(tensors).get(n, f'values["{n}"]') for n in run.forward.given()]
+            forward = f"model({', '.join(given)})"
         scope = self._scope([p.name for p in case.parameters if p.name in asked], changing)
         loss = run.loss()
         if case.then is not None:

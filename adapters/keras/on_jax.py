@@ -26,7 +26,7 @@ from keras.src.random import seed_generator
 from keras.src.utils import jax_utils
 
 from conformance.model.observation import Execution, Leaf, Observation, Phase, RandomSample, Run
-from conformance.model.program import Program, Site
+from conformance.model.program import SET, Program, Site
 from conformance.observe.worker.loaded import LoadedProgram, load_program
 from conformance.observe.worker.meter import Meter
 from conformance.observe.worker.observer import Observer as Base
@@ -64,6 +64,9 @@ class Observer(Base):
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         reasons: dict[str, str] = {}
+        if SET in program.notes:
+            reason = "statements are told by what they compute, which changes from step to step"
+            reasons["executions"] = reason
         if program.procedure in ("second_order", "third_order"):
             reason = "one pass computes all orders, so memory between them cannot be measured"
             reasons["retained memory"] = reason
@@ -126,7 +129,7 @@ class Observer(Base):
             LoadedProgram.of(program, load_program(program), loaded.path) for _ in range(2)
         )
         _seed(alone)
-        closed = _jaxpr(lambda: alone.forward(**alone.module.inputs()))
+        closed = _jaxpr(lambda: alone.alone())
         known = walk.known = jaxprs.signatures(walk, walk.run(closed))
         with trace.active():
             closed = _jaxpr(whole.run)
@@ -161,7 +164,7 @@ class Observer(Base):
 def _seed(loaded: LoadedProgram) -> None:
     """Seed all generators as `run` of a program does before its forward pass."""
 
-    def reached(**values: Any) -> None:
+    def reached(*_: Any, **values: Any) -> None:
         raise _EnoughSeen
 
     with suppress(_EnoughSeen):

@@ -133,6 +133,7 @@ class Cells(Forward):
 
     body: Statements
     recompute: Recomputed
+    makes_network = True
 
     def __init__(self, emitter: Emitter) -> None:
         super().__init__(emitter)

@@ -67,6 +67,12 @@ WORDS = Words(
         for name in {names}:
             ops.assign(values[name], values[name] * 0.5)
         """,
+    changes={
+        "freeze": "{place}.requires_grad = False",
+        "unfreeze": "{place}.requires_grad = True",
+        "assign": "ops.assign({place}, {place} * 0.5)",
+        "rows": "{place} = {place}[:{rows}]",
+    },
 )
 
 

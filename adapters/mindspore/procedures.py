@@ -14,6 +14,7 @@ from conformance.errors import NotOfferedError
 from conformance.model.case import (
     Array,
     Case,
+    Change,
     Generator,
     Loss,
     Ref,
@@ -23,6 +24,7 @@ from conformance.model.case import (
     leaves,
 )
 from conformance.model.program import Site
+from conformance.model.steps import asking, ever_asking, stepped
 
 from .notes import STOPPED, compiles
 
@@ -70,7 +72,8 @@ class Plan:
         #: The inputs, and the parameters, that gradients are taken of.
         self.sources = self.passed if asks_all else [n for n in self.inputs if n in case.wrt]
         every = asks_all or kind == "train"
-        weights = [array.name for array in (*case.parameters, *fixed) if array.gradient]
+        asking_ever = ever_asking(case)
+        weights = [a.name for a in (*case.parameters, *fixed) if a.name in asking_ever]
         self.weights = [name for name in weights if every or name in case.wrt]
 
 
@@ -98,6 +101,7 @@ class Procedures(Transforms):
         super().write_beginning()
         if not self.plan.plain_functions:
             self._write_network()
+            self.code.wrote("made")
 
     def _write_network(self) -> None:
         code, held, inputs = self.code, self.values.given(self.plan.held), self.plan.inputs
@@ -111,6 +115,10 @@ class Procedures(Transforms):
             code("network = forward(**values)")
         if self.plan.trains:
             code("network.set_train()")
+
+    @property
+    def passed(self) -> str:
+        return f"network({', '.join(map(_value, self.plan.inputs))})"
 
     def write_inference(self) -> None:
         self._write_inferring(FORWARD)
@@ -135,7 +143,10 @@ class Procedures(Transforms):
     def write_loss_function(self) -> None:
         """The loss as a function of the inputs, and the parameters that gradients are taken of."""
         code = self.code
-        if self.plan.weights:
+        if self.plan.weights and self.case.procedure.changes:
+            every = listed(self.plan.weights)
+            code(f"weights = [values[n] for n in {every} if values[n].requires_grad]")
+        elif self.plan.weights:
             code(f"weights = {self.values.items(self.plan.weights)}")
         callee, names = "network", self.plan.inputs
         if self.plan.plain_functions:
@@ -222,18 +233,41 @@ class Procedures(Transforms):
         code, procedure = self.code, self.case.procedure
         if not (self.plan.sources or self.plan.weights):
             raise NotOfferedError(self.variant.id, "gradients of nothing")
-        self.write_loss_function()
-        if self.plan.weights:  # an optimizer of nothing raises
-            code(f"optimizer = nn.SGD(weights, learning_rate={procedure.learning_rate})")
-        self._write_gradient_function("forward_fn")
+        if not procedure.changes:
+            self._write_differentiable()
         code("losses = []")
-        with code.indent(f"for _ in range({procedure.steps}):"):
+        with code.indent(f"for {self.turn} in range({procedure.steps}):"):
+            if procedure.changes:
+                self.write_changes()
+                self._write_differentiable()
             self._write_differentiated("forward_fn")
             if self.plan.weights:
                 code("optimizer(of_weights)")
             code("losses.append(loss)")
         code(f"gradients = {self._gradients()}")
         self._write_returned(losses="losses", parameters=self.values.chosen(self.case.parameters))
+
+    def _write_differentiable(self) -> None:
+        """What a step needs: the loss as a function, its gradients, and the optimizer."""
+        self.write_loss_function()
+        if self.plan.weights:  # an optimizer of nothing raises
+            rate = self.case.procedure.learning_rate
+            self.code(f"optimizer = nn.SGD(weights, learning_rate={rate})")
+        self._write_gradient_function("forward_fn")
+
+    def write_change(self, case: Case, change: Change) -> None:
+        if self.plan.graph and change.kind not in ("assign", "rows", "copy"):
+            raise NotOfferedError(self.variant.id, f"`{change.kind}` between steps in graph mode")
+        if change.kind == "run":
+            self._write_inferring(FORWARD)
+            self.code("network.set_train(True)")
+        else:
+            super().write_change(case, change)
+
+    def write_changed(self, array: Array, change: Change) -> None:
+        if change.kind in ("freeze", "unfreeze") and array not in self.case.parameters:
+            raise NotOfferedError(self.variant.id, "an input that is frozen between steps")
+        super().write_changed(array, change)
 
     def _write_returned(self, **others: str) -> None:
         results = {"outputs": self.result, "losses": "[loss]", "gradients": "gradients"} | others
@@ -326,7 +360,9 @@ class Procedures(Transforms):
         """The expression of each gradient by name."""
         # A position that is a number gives the gradient itself, and not a tuple.
         alone = not self.plan.split and len(self.plan.sources) == 1
-        places = {name: f"of_weights[{i}]" for i, name in enumerate(self.plan.weights)}
+        asked = asking(stepped(self.case)[-1])  # gradients are those of the last step
+        weights = [name for name in self.plan.weights if name in asked]
+        places = {name: f"of_weights[{i}]" for i, name in enumerate(weights)}
         inputs = enumerate(self.plan.sources)
         return places | {name: "of_inputs" if alone else f"of_inputs[{i}]" for i, name in inputs}
 

@@ -40,6 +40,7 @@ WORDS = replace(
     vmap="mx.vmap",
     shares=True,
     lists="uncaptured",  # what a region captures is an attribute of a module
+    changes={key: functional.WORDS.changes[key] for key in ("assign",)},
     seeding="mx.random.seed({seed})",
     drawing="mx.random.uniform()",
 )
@@ -68,6 +69,9 @@ class Modules(Forward):
     captures and the modules of the regions that it calls."""
 
     def write_function(self, region: Region) -> None:
+        if self.is_method(region):
+            super().write_function(region)
+            return
         captured, shared, names = self._captured(region), self.path == "both", self.body.spelled
         if self.path != "plain":
             holder = "self" if shared else self.module(region)
@@ -77,12 +81,14 @@ class Modules(Forward):
             super().write_function(region)
 
     def heading(self, region: Region) -> str:
-        if self.path != "both":
+        if self.path != "both" or self.is_method(region):
             return super().heading(region)
         return f"def __call__({', '.join(filter(None, ['self', self.parameters(region)]))}):"
 
     def write_region(self, region: Region) -> None:
         """The module of a region before its function; in `plain` a function needs none."""
+        if self.is_method(region):
+            return
         code, captured, module = self.code, self._captured(region), self.module(region)
         recomputed = self.path == "recomputed"
         if recomputed and region.block == "invalid":
@@ -119,6 +125,8 @@ class CheckpointModule(Recompute):
     def checkpoint(self, region: Region) -> str:
         invalid, shared = region.block == "invalid", region.name in self.emitter.shared
         module = function(region.name) + ("" if shared else "_module")
+        if self.forward.is_method(region):
+            module = "nn.Module()"
         given = ["None" if invalid else module]
         given += [] if shared or invalid else [self.block(region)]
         return f"nn.utils.checkpoint({', '.join([*given, *self.misuse(region)])})"

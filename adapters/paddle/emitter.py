@@ -162,6 +162,15 @@ WORDS = Words(
         with paddle.no_grad():
             values["{name}"].scale_(0.5)
         """,
+    holds="tensors",
+    changes={
+        "freeze": "{place}.stop_gradient = True",
+        "unfreeze": "{place}.stop_gradient = False",
+        "assign": "with paddle.no_grad():\n    {place}.scale_(0.5)",
+        "replace": "{place} = paddle.nn.Parameter(0.5 * {place}.detach())",
+        "rows": "{place} = {place}.detach()[:{rows}]\n{asks}",
+        "asks": "{place}.stop_gradient = False",
+    },
 )
 
 

@@ -10,6 +10,7 @@ from conformance.emit.usual import LISTS
 from conformance.errors import NotOfferedError
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Array, Case, Generator, Region
+from conformance.model.steps import ever_asking
 
 
 def _written(call: Call) -> str:
@@ -38,6 +39,16 @@ WORDS = Words(
     shares=True,
     lists="all",
     reduction="tape.{kind}({x})",
+    holds="tensors",
+    changes={
+        "freeze": "{place} = tape.tensor({place}.data, {place}.dtype)",
+        "unfreeze": "{place} = tape.tensor({place}.data, {place}.dtype, gradient=True)",
+        "assign": "{place}.data *= 0.5",
+        "replace": "{place} = tape.tensor(0.5 * {place}.data, {place}.dtype{asks})",
+        "rows": "{place} = tape.tensor({place}.data[:{rows}], {place}.dtype{asks})",
+        "asks": ", gradient=True",
+    },
+    halving="for name in {names}:\n    values[name].data *= 0.5",
 )
 
 
@@ -127,18 +138,23 @@ class TapeRun(Transforms):
 
     def write_training(self) -> None:
         code, case = self.code, self.case
-        trained = tuple(p.name for p in case.parameters if p.gradient)
+        trained = tuple(p.name for p in case.parameters if p.name in ever_asking(case))
         wrt = (*case.wrt, *(name for name in trained if name not in case.wrt))
         code(f"names = {self._names(wrt)}")
         if wrt != trained:
             code(f"trained = {self._names(trained)}")
         code("losses = []")
-        with code.indent(f"for _ in range({case.procedure.steps}):"):
+        changes = case.procedure.changes
+        with code.indent(f"for {self.turn} in range({case.procedure.steps}):"):
+            if changes:
+                self.write_changes()
             self.write_loss()
             code("slopes = tape.gradient(loss, [values[name] for name in names])", BACKWARD)
             code("gradients = dict(zip(names, slopes, strict=True))")
             with code.indent(f"for name in {'names' if wrt == trained else 'trained'}:"):
                 rate = case.procedure.learning_rate
+                if changes:
+                    code("if gradients[name] is None:\n    continue")
                 code(f"values[name] = tape.descend(values[name], gradients[name], {rate})")
             code("losses.append(loss)")
         chosen = "gradients"

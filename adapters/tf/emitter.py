@@ -10,6 +10,7 @@ from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors, Words
 from conformance.emit.expressions import class_name, function, listed
 from conformance.emit.transforms import Transforms
+from conformance.errors import NotOfferedError
 from conformance.model.case import (
     Again,
     Array,
@@ -21,6 +22,7 @@ from conformance.model.case import (
     walk,
 )
 from conformance.model.program import Site
+from conformance.model.steps import asking, ever_asking
 from conformance.oracle.reached import reached
 
 from . import loops, operations
@@ -49,6 +51,14 @@ WORDS = Words(
         for name in {names}:
             values[name].assign(0.5 * values[name])
         """,
+    holds="tensors",
+    changes={
+        "freeze": 'asked = [name for name in asked if name != "{name}"]',
+        "unfreeze": 'asked = [*asked, "{name}"]',
+        "assign": "{place}.assign(0.5 * {place})",
+        "replace": "{place} = tf.Variable(0.5 * {place}{asks})",
+        "rows": "{place} = {place}[:{rows}]",
+    },
 )
 
 
@@ -82,6 +92,8 @@ class Regions(Forward):
     module, method, made = "tf.Module", "__call__", "super().__init__()"
 
     def write_region(self, region: Region) -> None:
+        if self.is_method(region):
+            return
         if region.name not in self.emitter.shared:
             self.write_function(region)
         if region.granularity == "module":
@@ -153,7 +165,10 @@ class Taped(Transforms):
         else:
             self._write_taped_run()
 
-    write_training = write_gradients
+    def write_training(self) -> None:
+        if self.case.procedure.changes and self.variant.name != "eager":
+            raise NotOfferedError(self.variant.id, "changes between steps of a compiled function")
+        self.write_gradients()
 
     def _write_transforms(self) -> None:
         """Forward mode, by an accumulator around or inside of a tape, or a Jacobian."""
@@ -222,7 +237,7 @@ class Taped(Transforms):
         code = self.code
         into = "outputs = " if site else ""
         if self.variant.name == "eager":
-            code(f"{into}forward(**values)", site)
+            code(f"{into}{self.passed}", site)
         elif self.variant.name == "forward-function":
             self._write_forward_function()
             code(f"{into}step(values)", site)
@@ -244,7 +259,12 @@ class Taped(Transforms):
             self._write_forward_function()
         if case.procedure.kind == "train":
             code("losses = []")
-            with code.indent(f"for _ in range({case.procedure.steps}):"):
+            if case.procedure.changes:
+                first = [name for name in self._sources() if name in asking(case)]
+                code(f"asked = [{listed(first)[1:-1].rstrip(',')}]")
+            with code.indent(f"for {self.turn} in range({case.procedure.steps}):"):
+                if case.procedure.changes:
+                    self.write_changes()
                 self._write_gradients()
                 self._write_update()
                 code("losses.append(loss)")
@@ -300,9 +320,12 @@ class Taped(Transforms):
 
     def _write_gradients(self) -> None:
         """Forward, loss, and the gradients of the procedure."""
-        code, kind = self.code, self.case.procedure.kind
+        code, case, kind = self.code, self.case, self.case.procedure.kind
         cotangent = ", output_gradients=cotangent" if self._one_graph else ""
-        code(f"sources = {self.values.entries(self._sources())}")
+        if case.procedure.changes:
+            code("sources = {name: values[name] for name in asked}")
+        else:
+            code(f"sources = {self.values.entries(self._sources())}")
         if self.case.procedure.order > 1:
             self._write_order(self.case.procedure.order, cotangent)
         elif kind in ("second_backward", "per_output"):
@@ -340,7 +363,7 @@ class Taped(Transforms):
         with self.code.indent(f"with {tape} as tape:"):
             self._write_watch("tape")
             step = self.variant.name == "forward-function"
-            self.write_loss("step(values)" if step else "forward(**values)")
+            self.write_loss("step(values)" if step else self.passed)
             if self.case.then is not None:
                 self.code(f"then = {self.loss(self.case.then)}")
         if not self._one_graph or self.case.procedure.between == "update":
@@ -348,7 +371,13 @@ class Taped(Transforms):
 
     def _write_watch(self, tape: str) -> None:
         """Variables are watched by themselves, tensors are not."""
-        inputs = [v for v in self.case.inputs if isinstance(v, Array) and v.gradient]
+        ever = ever_asking(self.case)
+        inputs = [v for v in self.case.inputs if v.name in ever]
+        inputs += [p for p in self.case.parameters if p.name in ever and not p.gradient]
+        if self.case.procedure.changes and inputs:
+            names = listed(v.name for v in inputs)
+            self.code(f"{tape}.watch([values[name] for name in {names} if name in asked])")
+            return
         watched = ", ".join(f'values["{v.name}"]' for v in inputs)
         if len(inputs) == 1:
             self.code(f"{tape}.watch({watched})")
@@ -356,7 +385,7 @@ class Taped(Transforms):
             self.code(f"{tape}.watch([{watched}])")
 
     def _trained(self) -> list[str]:
-        return [p.name for p in self.case.parameters if p.gradient]
+        return [p.name for p in self.case.parameters if p.name in ever_asking(self.case)]
 
     def _sources(self) -> list[str]:
         """What gradients are taken of: those asked for, and in training every parameter."""
@@ -369,7 +398,9 @@ class Taped(Transforms):
         looked_up = any(s.op == "embedding" for _, s in self.case.statements())
         gradient = "tf.convert_to_tensor(gradients[name])" if looked_up else "gradients[name]"
         trained = self._trained()
-        if self._sources() == trained and not self._one_graph:
+        if self.case.procedure.changes:
+            every, variable = f"for name in {listed(trained)}:", "values[name]"
+        elif self._sources() == trained and not self._one_graph:
             every, variable = "for name, variable in sources.items():", "variable"
         elif self.emitter.in_lists:
             self.code(f"trained = {self.values.entries(trained)}")
@@ -379,12 +410,14 @@ class Taped(Transforms):
         assert self.case.loss is not None
         unused = not set(trained) <= reached(self.case, self.case.loss)
         given = self.code.indent("if gradients[name] is not None:") if unused else nullcontext()
+        if self.case.procedure.changes:
+            given = self.code.indent("if gradients.get(name) is not None:")
         with self.code.indent(every), given:
             self.code(f"{variable}.assign_sub({rate} * {gradient})")
 
     def _write_return(self) -> None:
         case, kind = self.case, self.case.procedure.kind
-        whole = self._sources() == list(case.wrt)
+        whole = self._sources() == list(case.wrt) and not case.procedure.changes
         gradients = "gradients" if whole else self.values.entries(case.wrt, "gradients")
         losses = "losses" if kind == "train" else "[loss]"
         results = [f'"outputs": {self.result}', f'"losses": {losses}', f'"gradients": {gradients}']
@@ -396,8 +429,11 @@ class Taped(Transforms):
 
 
 PARTS = Parts(WORDS, Variables, RecomputeGrad, Taped, forward=Regions)
+#: What is compiled is a function.
+COMPILED = PARTS.but(holds="", changes={})
 VARIANTS: Mapping[str, Parts] = {
-    "loop": PARTS.but(body=loops.Loops),
+    **dict.fromkeys(("function", "forward-function", "xla"), COMPILED),
+    "loop": COMPILED.but(body=loops.Loops),
     "keras-model": PARTS.but("import keras", tensors=KerasVariables, forward=KerasModels),
 }
 

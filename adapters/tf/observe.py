@@ -161,7 +161,7 @@ class Observer(Base):
         A function that was traced before makes no new operations; what was noted at its tracing stays.
         `others` are further followers that are called for each operation.
         """
-        operations = lines.Operations(loaded.program, loaded.forward)
+        operations = lines.Operations(loaded.program, loaded.called)
         sizes = buffers.Sizes(profiler.SEEN)
         with following.following(operations, sizes, *others):
             yield

@@ -146,6 +146,15 @@ WORDS = Words(
                 values[name].mul_(0.5)
         """,
     vmap="torch.func.vmap",
+    holds="tensors",
+    changes={
+        "freeze": "{place}.requires_grad_(False)",
+        "unfreeze": "{place}.requires_grad_()",
+        "assign": "with torch.no_grad():\n    {place}.mul_(0.5)",
+        "replace": "{place} = (0.5 * {place}.detach()){asks}",
+        "rows": "{place} = {place}.detach()[:{rows}]{asks}",
+        "asks": ".requires_grad_()",
+    },
 )
 
 
@@ -322,6 +331,7 @@ EAGER = Parts(WORDS, TorchTensors, Checkpoint, TorchRun)
 SELECTIVE = EAGER.but(*selective.IMPORTS, recompute=partial(Checkpoint, policies=Policies))
 COMPILED = EAGER.but(
     *compiling.IMPORTS,
+    holds="",  # what is compiled is a function
     loops="nothing",  # operations are distinguished by the lines that led to them
     shares=False,
     recompute=partial(Checkpoint, policies=selective.Traced),

@@ -10,6 +10,7 @@ from conformance.emit.expressions import listed
 from conformance.emit.running import Run
 from conformance.emit.usual import HELPERS
 from conformance.model.case import Array, Loss
+from conformance.model.steps import ever_asking
 
 #: The calls of `functions`, by operation.
 CALLS = {
@@ -48,11 +49,16 @@ class Accumulating(Run):
         if self.forward.makes_network:
             held = self.values.given(self.layers.held)
             self.code(f"network = forward({_read(held)})")
+            self.code.wrote("made")
 
     def write_forward_pass(self) -> None:
         """The forward pass and the loss."""
+        self.write_loss()
+
+    @property
+    def passed(self) -> str:
         network = f"network({_read(value.name for value in self.case.inputs)})"
-        self.write_loss(network if self.forward.makes_network else "forward(**values)")
+        return network if self.forward.makes_network else super().passed
 
     def write_functional(self) -> None:
         """The gradients by a transform of a function."""
@@ -141,17 +147,24 @@ class Accumulating(Run):
     def write_training(self) -> None:
         code, case = self.code, self.case
         self.write_before()
-        trained = self.values.items(p.name for p in case.parameters if p.gradient)
-        updates = any(p.gradient for p in case.parameters)  # an optimizer of nothing raises
-        if updates:
-            made = self.optimizer.format(parameters=trained, rate=case.procedure.learning_rate)
+        asking, changes = ever_asking(case), case.procedure.changes
+        updated = [p.name for p in case.parameters if p.name in asking]
+        trained, updates = (
+            self.values.items(updated),
+            bool(updated),
+        )  # an optimizer of nothing raises
+        made = self.optimizer.format(parameters=trained, rate=case.procedure.learning_rate)
+        if updates and not changes:
             code(f"optimizer = {made}")
         code("losses = []")
-        with code.indent(f"for _ in range({case.procedure.steps}):"):
+        with code.indent(f"for {self.turn} in range({case.procedure.steps}):"):
+            if changes:
+                self.write_changes()
+                code(f"optimizer = {made}")
             if updates:
                 code(self.clearing_all)
             for given in case.inputs:  # the optimizer has only parameters
-                if isinstance(given, Array) and given.gradient:
+                if isinstance(given, Array) and given.name in asking:
                     code(self.clearing.format(tensor=self.values.value(given.name)))
             self.write_forward_pass()
             self.write_start("loss.backward()", case.loss)

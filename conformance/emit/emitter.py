@@ -67,6 +67,8 @@ PARTS = {
     "option": "`option`: `misuse`, among what recompute is given",
     "contexts": "`contexts`: `contexts_option`, among what recompute is given",
     "left": "`left` of a region: `write_left`, before its function's `return`",
+    "changes": "`procedure: {train: {between: …}}`: `write_changes`, called by `write_training`",
+    "made": "`procedure: {train: {made: once}}`: `write_forward` and `passed`",
     "then": "`error: {then: …}`: `write_run` and `inputs_call`",
 }
 
@@ -140,7 +142,8 @@ class Emitter:
         self.taken_names |= self.imported | set(dir(builtins))
         #: The parameters that are in lists, and where.
         self.in_lists: Mapping[str, Item] = {}
-        if self.words.lists != "nothing":
+        alike = case.procedure.made == "each-step" and not case.procedure.changes
+        if self.words.lists != "nothing" and alike:
             captured = self.words.lists == "all"
             self.in_lists = lists.items(case, self.taken_names, captured=captured)
         self.taken_names |= {item.name for item in self.in_lists.values()}
@@ -170,6 +173,8 @@ class Emitter:
             self.forward.write_forward(path)
             container = self.words.list_of_parameters
             code.lines[begin:] = lists.replaced(code.lines[begin:], self.in_lists, container)
+        if self.forward.modelled:
+            code("plain, recomputed = Plain, Recomputed")
         self.run.write_run()
         self.run.write_main()
         self._refuse_missing()
@@ -235,6 +240,8 @@ class Emitter:
         imports += {containers.IMPORTS[kind] for kind, *_ in self.classes}
         if self.case.procedure.between == "thread":
             imports.append("from concurrent.futures import ThreadPoolExecutor")
+        if any(c.kind == "copy" for changes in self.case.procedure.changes for c in changes):
+            imports.append("import copy")
         if own is None:
             return imports
         module, _, name = own.function.partition(":")
@@ -284,6 +291,8 @@ def asked(case: Case) -> list[str]:
         "option": any(region.option for region in regions),
         "contexts": any(region.contexts for region in regions),
         "left": any(region.left for region in regions),
+        "changes": case.procedure.changes,
+        "made": case.procedure.made == "once",
         "then": case.error is not None and case.error.then,
     }
     return [part for part, needed in demanded.items() if needed]

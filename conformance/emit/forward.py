@@ -13,7 +13,7 @@ from conformance.emit.containers import part_of
 from conformance.emit.expressions import function, short_exponents
 from conformance.emit.part import OWN_NAMES, Call, Part
 from conformance.emit.usual import CALLS, LEFT, helper
-from conformance.errors import NotEmittedError
+from conformance.errors import NotEmittedError, NotOfferedError
 from conformance.language.flow import parts
 from conformance.language.operations import OF_CALLABLES, OPERATIONS
 from conformance.model import case as model
@@ -218,10 +218,58 @@ class Forward(Part):
     def write_forward(self, path: str) -> None:
         """`plain` or `recomputed`."""
         self.body.temporary = 0
-        with self.code.indent(f"def {path}({', '.join(self.case.names())}):"):
-            with self.autocast():
-                self.body.write_nodes(self.case.program, "")
-            self.body.write_return(self.case.outputs)
+        if self.modelled:
+            self.write_model(path)
+            return
+        with self.code.indent(f"def {path}({', '.join(self.given())}):"):
+            self.write_pass()
+
+    def write_pass(self) -> None:
+        """The forward pass, from what is given to the outputs."""
+        with self.autocast():
+            self.body.write_nodes(self.case.program, "")
+        self.body.write_return(self.case.outputs)
+
+    def write_model(self, path: str) -> None:
+        """`Plain` or `Recomputed`: a class whose objects hold the recomputed regions, as methods."""
+        code, own = self.code, {name: f"self.{name}" for name in self.held_once}
+        outermost = [node for node in model.flat(self.case.program) if isinstance(node, Region)]
+        for region in outermost:
+            self.check_held(region)
+        with code.indent(f"class {path.capitalize()}:"):
+            with code.indent("def __init__(self, values):"), self.body.spelling(own):
+                code("vars(self).update(values)")
+                for region in outermost:
+                    self.write_held(region)
+            for region in filter(self.is_written, outermost):
+                taken = {*leaves(region.takes), *leaves(region.kwargs)}
+                with self.body.spelling({n: e for n, e in own.items() if n not in taken}):
+                    self.write_function(region)
+            call = f"def __call__({', '.join(['self', *self.given()])}):"
+            with code.indent(call), self.body.spelling(own):
+                self.write_pass()
+
+    def check_held(self, region: Region) -> None:
+        """Raise `NotOfferedError` for a region that no object can hold."""
+        what = ""
+        if region.granularity != "function":
+            what = f"a region of granularity {region.granularity!r} in an object that is made once"
+        elif not {*region.captured()} <= {*self.held_once, *self.extra(region)}:
+            what = "tensors that a region made once reads by closure"
+        if what:
+            raise NotOfferedError(self.variant.id, what)
+
+    def write_held(self, region: Region) -> None:
+        """Make what an object holds for a region: its recomputed callable, if that has a name."""
+        self.recompute.write_made(region)
+
+    def is_written(self, region: Region) -> bool:
+        """Whether an object has a method for a region."""
+        return True
+
+    def given(self) -> list[str]:
+        """What the forward pass is given: all that no object holds."""
+        return [name for name in self.case.names() if name not in self.held_once]
 
     def autocast(self) -> AbstractContextManager[None]:
         """A context in which the lines of the whole pass are written, in the framework's autocast if the
@@ -234,6 +282,8 @@ class Forward(Part):
     def serves_both(self, region: Region) -> bool:
         """Whether both paths may share a region's function: it calls no other region (which might be
         recomputed) and inspects none, no value has its name, and the observer can do with one."""
+        if self.modelled:
+            return False
         names = self.emitter.case_names | OWN_NAMES | self.emitter.imported
         inner = any(
             isinstance(node, Region | Again) or node.op in OF_CALLABLES
@@ -243,7 +293,11 @@ class Forward(Part):
 
     def place(self, region: Region) -> str:
         """The expression of a region's function, or of the layer or method that it is."""
-        return function(region.name)
+        return f"self.{function(region.name)}" if self.is_method(region) else function(region.name)
+
+    def is_method(self, region: Region) -> bool:
+        """Whether a region is a method of the object that holds it."""
+        return self.modelled and any(node is region for node in model.flat(self.case.program))
 
     def write_method(self, name: str, region: Region, attributes: Iterable[str]) -> None:
         """Write a region as a method, which reads these attributes: `forward` of a class of its own, or
@@ -258,6 +312,8 @@ class Forward(Part):
     def write_region(self, region: Region) -> None:
         """Define the function of a region, just before its first call, unless both paths share it; and
         its recomputed callable, if that has a name."""
+        if self.is_method(region):
+            return
         if region.name not in self.emitter.shared:
             self.write_function(region)
         self.recompute.write_made(region)
@@ -297,7 +353,9 @@ class Forward(Part):
 
     def heading(self, region: Region) -> str:
         """The `def` line of a region's function."""
-        return f"def {function(region.name)}({self.parameters(region)}):"
+        own = ["self"] if self.is_method(region) else []
+        parameters = ", ".join(filter(None, [*own, self.parameters(region)]))
+        return f"def {function(region.name)}({parameters}):"
 
     def casting(self, region: Region) -> AbstractContextManager[None]:
         """A context in which the lines of a region's body are written: indented below the framework's

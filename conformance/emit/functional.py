@@ -13,12 +13,22 @@ from conformance.emit.part import PROCEDURES, Words
 from conformance.emit.running import Run
 from conformance.emit.transforms import Transforms
 from conformance.errors import NotOfferedError
+from conformance.model.case import Array
 from conformance.model.program import Site
+from conformance.model.steps import asking, ever_asking
 
 #: By procedure, the function that is differentiated last, where that is made of gradients itself.
 HIGHER = {"second_order": "total_of", "third_order": "second_total_of"}
 #: What `Words` of such frameworks begin with.
 WORDS = Words(
+    holds="values",
+    changes={
+        "freeze": "{apart} = wanted.pop({name!r})",
+        "unfreeze": "wanted[{name!r}] = {apart}",
+        "assign": "{place} = 0.5 * {place}",
+        "replace": "{place} = 0.5 * {place}",
+        "rows": "{place} = {place}[:{rows}]",
+    },
     halving="for name in {names}:\n    values[name] *= 0.5",
     halving_one='values["{name}"] *= 0.5',
     procedures_written=PROCEDURES,
@@ -39,7 +49,8 @@ class Functional(Run):
 
     def trained(self) -> list[str]:
         """The parameters that training updates."""
-        return [p.name for p in self.case.parameters if p.gradient]
+        asking = ever_asking(self.case)
+        return [p.name for p in self.case.parameters if p.name in asking]
 
     def wanted(self) -> list[str]:
         """The keys of the dict that gradients are taken of: what is asked for, and what is trained."""
@@ -57,11 +68,40 @@ class Functional(Run):
     def write_wanted(self) -> None:
         """The dict that gradients are taken of, where it is not `values`."""
         if self.of == "wanted":
-            self.code(f"wanted = {self.values.entries(self.wanted())}")
+            first = asking(self.case)
+            names = [n for n in self.wanted() if n in first or not self.case.procedure.changes]
+            self.code(f"wanted = {self.values.entries(names)}")
+
+    @property
+    def callee(self) -> str:
+        """What runs the forward pass."""
+        return "model" if self.modelled else "forward"
+
+    @property
+    def inferring(self) -> str:
+        changes = self.case.procedure.changes
+        return f"{self.callee}({self.merged})" if changes else self.passed
+
+    @property
+    def everything(self) -> str:
+        """The expression of all tensors after the last step."""
+        return "values | wanted"
+
+    #: The dict of what gradients are not taken of.
+    apart = "values"
+
+    def place_apart(self, array: Array) -> str:
+        return f'{self.apart}["{array.name}"]'
+
+    def place_of(self, array: Array) -> str:
+        # `array` is as it was before; only what is wanted at some time is in that dict.
+        asked = array.gradient and array.name in self.wanted()
+        return f'{"wanted" if asked else self.apart}["{array.name}"]'
 
     def arguments_of_forward(self) -> str:
         """The arguments of `forward` where the function calls it."""
-        if self.of == "values" or self.wanted() == self.values.value_names():
+        whole = self.wanted() == self.values.value_names() and not self.case.procedure.changes
+        if self.of == "values" or whole:
             return f"**{self.of}"
         return self.merged
 
@@ -79,7 +119,9 @@ class Functional(Run):
         self.write_wanted()
         self.write_losses()
         code("losses = []")
-        with code.indent(f"for _ in range({self.case.procedure.steps}):"):
+        with code.indent(f"for {self.turn} in range({self.case.procedure.steps}):"):
+            if self.case.procedure.changes:
+                self.write_changes()
             self.write_step()
             self.write_update()
             code("losses.append(loss)")
@@ -88,6 +130,12 @@ class Functional(Run):
     def write_update(self) -> None:
         """One step of SGD."""
         rate = self.case.procedure.learning_rate
+        if self.case.procedure.changes:
+            with self.code.indent(
+                f"for name in wanted.keys() & {{{listed(self.trained())[1:-1]}}}:"
+            ):
+                self.code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
+            return
         if not self.tree_map:
             with self.code.indent(f"for name in {listed(self.trained())}:"):
                 self.code(f"wanted[name] = wanted[name] - {rate} * gradients[name]")
@@ -102,14 +150,17 @@ class Functional(Run):
         """What `run` returns."""
         training = self.case.procedure.kind == "train"
         results = [f'"outputs": {self.result}', f'"losses": {"losses" if training else "[loss]"}']
+        changes = self.case.procedure.changes
         for made in ("gradients", "again") if again else ("gradients",):
             results.append(f'"{made}": {made}')
-            if {*self.wanted()} != {*self.case.wrt}:  # often those that the case asks for are all
+            if changes or {*self.wanted()} != {
+                *self.case.wrt
+            }:  # often those that the case asks for are all
                 self.code(f"{made} = {self.values.entries(self.case.wrt, made)}")
         if training:
             parameters = [p.name for p in self.case.parameters]
-            inside = set(self.values.given(parameters)) <= set(self.wanted())
-            source = "wanted" if inside else "(values | wanted)"
+            inside = set(self.values.given(parameters)) <= set(self.wanted()) and not changes
+            source = "wanted" if inside else f"({self.everything})"
             whole = self.wanted() == parameters
             held = source if whole else self.values.entries(parameters, source)
             results.append(f'"parameters": {held}')
@@ -130,7 +181,10 @@ class Lazy(Functional, Transforms):
     ) -> None:
         super().__init__(emitter)
         self.value_and_grad, self.evaluate, self.tree_map = value_and_grad, evaluate, tree_map
-        self.inferring = f"{evaluate}(forward(**values))"
+
+    @property
+    def inferring(self) -> str:
+        return f"{self.evaluate}({super().inferring})"
 
     def write_inference(self) -> None:
         self.code("outputs = forward(**values)", FORWARD)
@@ -170,7 +224,9 @@ class Lazy(Functional, Transforms):
         code, kind, of = self.code, self.case.procedure.kind, self.of
         alone = self.result == "loss"
         with code.indent(f"def loss_of({of}):"):
-            code(f"{'return' if alone else 'outputs ='} forward({self.arguments_of_forward()})")
+            code(
+                f"{'return' if alone else 'outputs ='} {self.callee}({self.arguments_of_forward()})"
+            )
             if not alone:
                 code(f"return {self.loss()}, outputs")
         if kind not in HIGHER:
@@ -258,9 +314,9 @@ class Pullback(Functional, Transforms):
             code("taken = []")
         with code.indent(f"def loss_of({of}):"):
             if self.result == "loss":
-                code(f"return forward({self.arguments_of_forward()})")
+                code(f"return {self.callee}({self.arguments_of_forward()})")
             else:
-                code(f"outputs = forward({self.arguments_of_forward()})", before)
+                code(f"outputs = {self.callee}({self.arguments_of_forward()})", before)
                 code("seen.append(outputs)")
                 loss = self.loss()
                 if kind == "per_output":
@@ -295,4 +351,4 @@ class Pullback(Functional, Transforms):
         part of it is wanted, that part."""
         if self.case.procedure.kind == "part":
             return self.values.given(name for name in self.case.names() if name in self.case.wrt)
-        return self.values.given(array.name for array in self.case.arrays if array.gradient)
+        return self.values.given(n for n in self.case.names() if n in ever_asking(self.case))

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from typing import Literal as OneOf
 
 from conformance.errors import NotOfferedError
 from conformance.model.case import Option, Statement
+from conformance.model.steps import held
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,13 @@ class Words:
     #: a single one, `{name}`, where they differ.
     halving: str = ""
     halving_one: str = ""
+    #: What the object has that holds regions made once: the tensors that training updates in place or
+    #: puts back (`tensors`), or only inputs that are no tensors, since others are handed in (`values`).
+    holds: OneOf["tensors", "values", ""] = ""
+    #: The lines that change something between steps: `freeze`, `unfreeze`, `assign`, `replace`, `rows`.
+    #: `{place}` is the tensor's expression (`{apart}` while it is frozen), `{name}` its name, and
+    #: `{asks}` the text `asks`, if it is one that requires a gradient.
+    changes: Mapping[str, str] = field(default_factory=dict)
     #: The expression of a loss that is made of an output `{x}`: its `{kind}`, `sum` or `mean`.
     reduction: str = "{x}.{kind}()"
     #: The keyword with a text as the value of an option of recompute that takes none.
@@ -125,6 +134,21 @@ class Part:
         #: The parameters that are in lists, and where.
         self.in_lists: Mapping[str, Any] = emitter.in_lists
         vars(self).update({n: part for n, part in vars(emitter).items() if isinstance(part, Part)})
+
+    @cached_property
+    def held_once(self) -> tuple[str, ...]:
+        """The names that the object has which holds regions made once; none where there is no such
+        object."""
+        if self.case.procedure.made != "once" or self.forward.makes_network:
+            return ()
+        values = {value.name for value in self.case.inputs}
+        tensors = self.offered("holds") == "tensors"
+        return tuple(name for name in held(self.case) if tensors or name in values)
+
+    @property
+    def modelled(self) -> bool:
+        """Whether an object holds the regions, which are made once."""
+        return self.case.procedure.made == "once" and not self.forward.makes_network
 
     def offered(self, word: str) -> str:
         """One of the framework's words (`hook`). Raises `NotOfferedError` if it is empty."""

@@ -26,11 +26,13 @@ class Recompute(Part):
         """Whether the recomputed callable is made once and assigned to a name: it is called again, or
         inspected by an operation, or configured."""
         configured = region.granularity in ("module", "operation")
-        return configured or region.name in self.emitter.named_often
+        held = self.forward.is_method(region)
+        return configured or held or region.name in self.emitter.named_often
 
     def name(self, region: Region) -> str:
         """The name of a region's recomputed callable."""
-        return f"{self.prefix}{function(region.name)}"
+        own = "self." if self.forward.is_method(region) else ""
+        return f"{own}{self.prefix}{function(region.name)}"
 
     def write_made(self, region: Region) -> None:
         """Make a region's recomputed callable, if it has a name."""
@@ -146,7 +148,11 @@ class Calling(Recompute):
     callee = "checkpoint"
 
     def made_once(self, region: Region) -> bool:
-        return False
+        transformed = self.own is not None and self.own.style == "transform"
+        return transformed and self.forward.is_method(region)
+
+    def name(self, region: Region) -> str:
+        return f"self.recomputed_{function(region.name)}"
 
     def keywords(self, region: Region) -> list[str]:
         """The keywords of a region's call."""
@@ -156,6 +162,8 @@ class Calling(Recompute):
         block, arguments = self.block(region), self.forward.call_arguments(node)
         if self.path == "plain":
             return f"{self.forward.place(region)}({arguments})"
+        if self.made_once(region):
+            return f"{self.name(region)}({arguments})"
         if self.own is not None:
             return self.own_call(block, arguments, region)
         words = filter(None, [block, arguments, *self.keywords(region)])

@@ -10,17 +10,29 @@ from conformance.emit.expressions import listed
 from conformance.emit.part import Part
 from conformance.emit.usual import LEFT, LISTS
 from conformance.errors import NotOfferedError
-from conformance.language.operations import NOTED
-from conformance.model.case import Generator, Literal, Loss, Ref, Tree
-from conformance.model.program import Site
+from conformance.language.operations import NOTED, RANDOM
+from conformance.model.case import Array, Case, Change, Generator, Literal, Loss, Ref, Tree
+from conformance.model.program import SET, Site
+from conformance.model.steps import changed, stepped
 from conformance.oracle.reached import missing, reached
 
 
 class Run(Part):
     """Writes what all frameworks' procedures have in common; an adapter adds gradients and training."""
 
-    #: The line that runs the forward pass with gradients off, and discards the result.
-    inferring = "forward(**values)"
+    @property
+    def inferring(self) -> str:
+        """The line that runs the forward pass with gradients off, and discards the result."""
+        return self.passed
+
+    @property
+    def passed(self) -> str:
+        """The call that runs the forward pass."""
+        if not self.modelled:
+            return "forward(**values)"
+        if self.words.holds == "values":
+            return "model(**values)"
+        return f"model({', '.join(self.values.value(name) for name in self.forward.given())})"
 
     def write_run(self) -> None:
         """`run(forward)`, for the case's procedure. `FORWARD` marks the line that runs the forward pass,
@@ -43,8 +55,22 @@ class Run(Part):
             self.code(f"{LISTS[op]}.clear()")
         if any(region.left for region in self.case.regions()):
             self.code(f"{LEFT}.clear()")
-        self.code(f"values = {self.inputs_call()}")
+        if self.modelled:
+            self.write_model()
+        else:
+            self.code(f"values = {self.inputs_call()}")
         self.write_hooks()
+
+    def write_model(self) -> None:
+        """Make the object that holds the regions."""
+        self.code.wrote("made")
+        if self.words.holds == "tensors":
+            self.code(f"model = forward({self.inputs_call()})")
+            self.code("values = vars(model)")
+        else:
+            self.code(f"values = {self.inputs_call()}")
+            popped = (f'"{name}": values.pop("{name}")' for name in self.held_once)
+            self.code(f"model = forward({{{', '.join(popped)}}})")
 
     @property
     def _changed(self) -> bool:
@@ -102,6 +128,93 @@ class Run(Part):
         `NotOfferedError` unless it is written, where tensors accumulate gradients."""
         part = "gradients that are added to (`write_backward_before`)"
         raise NotOfferedError(self.variant.id, part)
+
+    @property
+    def turn(self) -> str:
+        """The name of a step's number; `_` where nothing reads it."""
+        return "number" if self.case.procedure.changes else "_"
+
+    def write_changes(self) -> None:
+        """What is done between steps, at the beginning of each but the first."""
+        self.code.wrote("changes")
+        steps = stepped(self.case)
+        for number, changes in enumerate(self.case.procedure.changes, start=1):
+            if not changes:
+                continue
+            with self.code.indent(f"if number == {number}:"):
+                latest = steps[number - 1]
+                for change in changes:
+                    self.write_change(latest, change)
+                    latest = changed(latest, change)
+
+    def write_change(self, case: Case, change: Change) -> None:
+        """One change of a case as it was before."""
+        name = change.name
+        if change.kind == "set":
+            self.code.notes.add(SET)
+            self.code(f"{self.place_of_value(name)} = {change.value!r}")
+        elif change.kind == "copy":
+            self.write_copy()
+        elif change.kind == "run":
+            with self._indented(self.words.without_gradients):
+                self.code(self.inferring, FORWARD)
+        elif change.kind == "fail":
+            place = self.place_of_value(name)
+            self.code(f"{place} = True")
+            with self.code.indent("try:"):
+                self.code(self.inferring, FORWARD)
+            self.code(f"except ValueError:\n    {place} = False")
+        else:
+            if change.kind == "rows" and self.case.uses(RANDOM):
+                self.code.notes.add(SET)
+            wanted = [a for a in case.inputs if change.kind == "rows" and isinstance(a, Array)]
+            for array in wanted or [a for a in case.arrays if a.name == name]:
+                self.write_changed(array, change)
+
+    def write_changed(self, array: Array, change: Change) -> None:
+        """A change of a tensor, which is still as `array` says."""
+        line = self.words.changes.get(change.kind, "")
+        if change.kind == "replace" and self.forward.makes_network:
+            line = ""  # a network has it somewhere
+        if not line:
+            raise NotOfferedError(self.variant.id, f"`{change.kind}` between steps")
+        place = self.place_of(array)
+        asks = self.words.changes.get("asks", "").format(place=place) if array.gradient else ""
+        words = {"name": array.name, "rows": change.value, "asks": asks}
+        self.code(line.format(place=place, apart=self.place_apart(array), **words))
+
+    def place_of(self, array: Array) -> str:
+        """The expression of a tensor between two steps."""
+        return self.values.value(array.name)
+
+    def place_apart(self, array: Array) -> str:
+        """The expression of a tensor between two steps, where no gradient is taken of it."""
+        return self.place_of(array)
+
+    def place_of_value(self, name: str) -> str:
+        """The expression of an input that is no tensor, between two steps."""
+        if self.modelled and self.words.holds == "values":
+            return f"model.{name}"
+        return f'values["{name}"]'
+
+    def write_copy(self) -> None:
+        """Go on with a deep copy of the object that holds the regions, and change the original."""
+        if self.forward.makes_network:
+            self.code("original = values")
+            self.code("network, values = copy.deepcopy((network, values))")
+        elif self.words.holds == "values":
+            self.code("model = copy.deepcopy(model)")
+            return
+        else:
+            self.code("original = values")
+            self.code("model = copy.deepcopy(model)")
+            self.code("values = vars(model)")
+        names = [p.name for p in self.case.parameters]
+        one = self.words.halving_one if len(names) == 1 else ""
+        halving = one or self.words.halving
+        if halving and names:
+            text = halving.format(name="".join(names), names=listed(names))
+            self.code(text.replace("values[", "original["))
 
     def write_between(self) -> None:
         """Write what happens between forward and backward; called before the backward pass."""
@@ -226,9 +339,9 @@ class Run(Part):
         whole = loss is not None and loss.reduction == "none" and self.loss_place("") == ""
         return "loss" if whole and self.case.procedure.kind in _NAMED else "outputs"
 
-    def write_loss(self, forward: str = "forward(**values)", site: Site | None = FORWARD) -> None:
+    def write_loss(self, forward: str = "", site: Site | None = FORWARD) -> None:
         """The line that runs the forward pass, and where the loss is something else, the line of it."""
-        self.code(f"{self.result} = {forward}", site)
+        self.code(f"{self.result} = {forward or self.passed}", site)
         if self.result != "loss":
             self.code(f"loss = {self.loss()}")
 

@@ -127,7 +127,7 @@ class Values(Part):
 
     def value_names(self) -> list[str]:
         """The keys of the dict `values` of `run`, in order: what `plain` and `recomputed` take."""
-        return self.given(self.case.names())
+        return self.given(name for name in self.case.names() if name not in self.held_once)
 
     def items(self, names: Iterable[str]) -> str:
         """A list of some of the program's tensors, out of `values`."""

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from conformance.errors import CaseError, nearest
 from conformance.language import spec
+from conformance.language.changes import read_changes, with_changes
 from conformance.language.features import CAPABILITIES
 from conformance.language.flow import Flow
 from conformance.language.laws import LAWS
@@ -142,6 +143,8 @@ class CaseBuilder(Source):
             totals=dict(gradients.totals),
             **{word: getattr(model, word) for word in copied},
         )
+        if self._procedure.changes or self._procedure.made == "once":
+            made = with_changes(self, made, gradients.wrt)
         if error is not None:
             called = Flow(made).of_region
             silent = [r for r in made.regions() if r.name not in called and _raises(r)]
@@ -229,7 +232,9 @@ class CaseBuilder(Source):
     def _read_procedure(self) -> Procedure:
         written = self._model.procedure
         if isinstance(written, spec.TrainProcedure):
-            return Procedure("train", written.train.steps, written.train.learning_rate)
+            train = written.train
+            between = read_changes(train)
+            return Procedure("train", train.steps, train.learning_rate, "", "", train.made, between)
         if not isinstance(written, spec.BackwardProcedure):
             return Procedure(written)
         backward = written.backward

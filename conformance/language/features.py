@@ -8,7 +8,7 @@ its text (`required_by`) and those that it lists under `needs`. Known deviations
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from conformance.language import properties
@@ -32,6 +32,7 @@ from conformance.model.case import (
     walk,
 )
 from conformance.model.containers import Listed, Named, Object
+from conformance.model.steps import ever_asking
 
 CAPABILITIES: Mapping[str, str] = {
     "accumulate": "a region adds to a tensor that is not a parameter",
@@ -47,6 +48,7 @@ CAPABILITIES: Mapping[str, str] = {
     "bfloat16": "tensors of dtype bfloat16",
     "captured-intermediate": "a region reads an intermediate tensor by closure",
     "captured-parameter": "a region reads a parameter by closure",
+    "captured-setting": "a region made once reads by closure an input that changes between two steps",
     "complex": "complex tensors, made of real ones",
     "default": "a call leaves out an argument of a region that has a default",
     "contexts": "a region and its recomputation each run in their own context manager",
@@ -67,6 +69,7 @@ CAPABILITIES: Mapping[str, str] = {
     "jvp": "tangents, by forward mode",
     "jvp-of-gradient": "tangents of gradients, by forward mode",
     "kwargs": "tensors as keyword arguments of a region",
+    "made-once": "regions are made once, before training, and called in every step",
     "merge-adjacent": "adjacent regions can be merged with an option",
     "list": "a list of tensors is an argument or a result of a region",
     "list-changed": "a region changes a list argument",
@@ -101,6 +104,15 @@ CAPABILITIES: Mapping[str, str] = {
     "single-call": "a region is called once, and not several times on its own result",
     "solve": "systems of linear equations",
     "third-order": "gradients of gradients of gradients",
+    "step-assign": "a parameter is changed in place between two steps",
+    "step-copy": "what holds the regions is copied between two steps",
+    "step-fail": "a forward pass between two steps raises an error",
+    "step-freeze": "a tensor is frozen between two steps",
+    "step-replace": "another tensor takes the place of a parameter between two steps",
+    "step-rows": "a later step has inputs of another shape",
+    "step-run": "a forward pass between two steps has gradients switched off",
+    "step-set": "an input that is no tensor has another value in a later step",
+    "step-unfreeze": "a tensor is unfrozen between two steps",
     "switch-between": "a setting that a region reads changes between forward and backward",
     "train": "several training steps",
     "unknown-option": "recompute gets an option that it does not have",
@@ -131,6 +143,10 @@ class _Names:
         self.parameters = {array.name for array in case.parameters}
         self.given = set(case.names())
         self.values = {value.name for value in case.inputs if isinstance(value, Value)}
+        changes = case.procedure.changes if case.procedure.made == "once" else ()
+        self.set = {
+            change.name for between in changes for change in between if change.kind == "set"
+        }
         self.asking = {array.name for array in case.arrays if array.gradient}
         self.asking |= {name for _, node in case.statements() for name in node.targets}
 
@@ -148,6 +164,7 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "unseeded": lambda case: not case.seeded,
     "hooks": lambda case: bool(case.hooks),
     "accumulated-gradients": lambda case: case.procedure.after == "backward",
+    "made-once": lambda case: case.procedure.made == "once",
     "inference": lambda case: case.procedure.after == "inference",
     "bfloat16": lambda case: (
         any(array.dtype == "bfloat16" for array in case.arrays)
@@ -188,6 +205,7 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
     "nested-outputs": lambda region, _: _nested(region.returns),
     "non-tensor-outputs": lambda region, _: _has_literal(region.returns),
     "captured-parameter": lambda region, names: not names.parameters.isdisjoint(region.captured()),
+    "captured-setting": lambda region, names: not names.set.isdisjoint(region.captured()),
     "captured-intermediate": lambda region, names: not names.given.issuperset(region.captured()),
 }
 
@@ -199,6 +217,7 @@ def required_by(case: Case) -> frozenset[str]:
     needed = {*case.needs, *([_BETWEEN.get(between, "between")] if between else [])}
     needed |= {kind.replace("_", "-")} - {"backward"}
     needed |= {word for word, shows in _BY_CASE.items() if shows(case)}
+    needed |= {f"step-{change.kind}" for changes in case.procedure.changes for change in changes}
     for region in case.regions():
         needed.add(region.granularity)
         needed |= {word for word, shows in _BY_REGION.items() if shows(region, names)}
@@ -222,7 +241,11 @@ class Features:
 
 
 def features_of(case: Case) -> Features:
-    """All features of a case."""
+    """All features of a case; of one that unfreezes parameters, with these trained."""
+    ever = ever_asking(case) if case.procedure.changes else frozenset()
+    if ever:
+        trained = tuple(replace(p, gradient=p.name in ever) for p in case.parameters)
+        case = replace(case, parameters=trained)
     flow, names = Flow(case), _Names(case)
     required = required_by(case)
     by_region: list[frozenset[str]] = []

@@ -336,6 +336,34 @@ class TrainModel(Model):
 
     steps: Annotated[int, Field(ge=1, le=100)]
     learning_rate: float
+    made: OneOf["each-step", "once"] = "each-step"
+    """Whether the recomputed regions are made once, before the first step, as in a module that keeps
+    them, or anew in each step."""
+    between: list[ChangeModel | None] = []
+    """What is done before the second step, before the third, and so on."""
+
+
+class ChangeModel(Model):
+    """What is done between two steps, in the order of these keys."""
+
+    freeze: list[Name] | Name | None = None
+    """Tensors that require no gradient from here on."""
+    unfreeze: list[Name] | Name | None = None
+    """Tensors that require a gradient from here on."""
+    assign: list[Name] | Name | None = None
+    """Parameters that are halved in place."""
+    replace: list[Name] | Name | None = None
+    """Parameters in whose place another tensor comes, with half their values."""
+    set: dict[Name, Scalar] = {}
+    """Inputs that are no tensors, with the value that they have from here on."""
+    rows: Annotated[int, Field(ge=1)] | None = None
+    """All inputs have so many rows from here on."""
+    copied: OneOf["model"] | None = Field(None, alias="copy")
+    """Training goes on with a deep copy of what holds the regions, and the original is changed."""
+    run: OneOf["inference"] | None = None
+    """A forward pass with gradients switched off, whose result is dropped."""
+    fail: Name | None = None
+    """A forward pass that raises an error, because this flag is set for it."""
 
 
 class BackwardModel(Model):

@@ -284,6 +284,22 @@ class Loss:
 
 
 @dataclass(frozen=True)
+class Change:
+    """Something that is done between two steps of training; `name` is what it is done to.
+
+    `freeze` and `unfreeze` switch whether a tensor requires a gradient. `assign` halves a parameter in
+    place; `replace` puts another tensor in its place, with half its values. `set` gives an input another
+    `value`, `rows` cuts all inputs to so many rows. `copy` goes on with a deep copy of what holds the
+    regions, and changes the original; `run` is a forward pass with gradients off, and `fail` one that
+    raises an error, because a flag is set.
+    """
+
+    kind: OneOf["freeze", "unfreeze", "assign", "replace", "set", "rows", "copy", "run", "fail"]
+    name: str = ""
+    value: Scalar = None
+
+
+@dataclass(frozen=True)
 class Procedure:
     """What is done with the program.
 
@@ -316,6 +332,10 @@ class Procedure:
         "", "reseed", "draw", "update", "thread", "switch", "autocast", "no-gradients"
     ] = ""
     after: OneOf["", "inference", "backward"] = ""
+    #: Whether the recomputed regions are made once, before training, or anew in each step.
+    made: OneOf["each-step", "once"] = "each-step"
+    #: What is done before the second step, the third, and so on.
+    changes: tuple[tuple[Change, ...], ...] = ()
 
     @property
     def order(self) -> int:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 #: The note on a program in which a region is called through the framework's vectorising map.
 MAPPED = "mapped"
+#: The note on a program whose later steps compute with other numbers, or draw another number of them.
+SET = "set"
 SiteKind = OneOf["statement", "region", "layer", "phase", "gradient"]
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any, cast
 
 import numpy as np
 
 from conformance.language.operations import RANDOM
-from conformance.model.case import FORWARD_MODE, Case, Statement, walk
+from conformance.model.case import FORWARD_MODE, Case, Change, Statement, walk
 from conformance.model.containers import Listed, alike
 from conformance.model.observation import Array, Expected, Leaf, Phase, RandomSample, Tree
+from conformance.model.steps import stepped
 from conformance.oracle import tape
+from conformance.oracle.changes import Pass, changing, counts_of
 from conformance.oracle.dataflow import Dataflow, Step
-from conformance.oracle.executions import Executions, needed_steps, passes_of
+from conformance.oracle.executions import needed_steps, passes_of
 from conformance.oracle.interpreter import Drawn, Interpreter, ProgramValue, make_inputs, tensor_of
 from conformance.oracle.memory import expected_memory
 
@@ -43,7 +46,13 @@ def expect(
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
-    evaluated = _evaluated(case, samples)
+    try:
+        evaluated = _evaluated(case, samples)
+    except ValueError:
+        if samples is None or not case.procedure.changes:
+            raise
+        # Not every framework shows what passes of other shapes, or without gradients, have drawn.
+        evaluated, samples = _evaluated(case, None), None
     anew = [node for r in case.regions() if not r.preserve_rng for node in walk(r.body)]
     unknown: tuple[str, ...] = ()
     if samples is None and case.uses(RANDOM):
@@ -59,7 +68,7 @@ def expect(
             case.procedure.kind not in _WITHOUT_MEMORY
         ):  # where no gradients are taken there are no bytes
             memory = expected_memory(case, evaluated.dataflow, residuals, discipline)
-        counts = Executions(case, evaluated.dataflow, discipline, residuals).allowed()
+        counts = counts_of(case, evaluated.passes, discipline, residuals)
         evaluated.found[key] = replace(evaluated.values, executions=counts, memory=memory)
     nothing: Any = dict.fromkeys(unknown)
     return replace(evaluated.found[key], **nothing)
@@ -92,6 +101,8 @@ class _Evaluation:
     case: Case
     dataflow: Dataflow
     values: Expected
+    #: Where the steps differ: all forward passes.
+    passes: Sequence[Pass]
     found: dict[tuple[str, frozenset[tuple[str, str]]], Expected] = field(default_factory=dict)
 
 
@@ -140,20 +151,32 @@ def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
     return drawn
 
 
-def _evaluate(case: Case, samples: Drawn | None) -> _Evaluation:
+def _steps(case: Case) -> Iterable[tuple[Case, Sequence[Change]]]:
+    """The case as each forward pass of its procedure runs it, with what is changed before."""
+    if not case.procedure.changes:
+        return [(case, ())] * passes_of(case)
+    return zip_longest(stepped(case), ((), *case.procedure.changes), fillvalue=())  # type: ignore[arg-type]
+
+
+def _evaluate(whole: Case, samples: Drawn | None) -> _Evaluation:
     """Run the procedure of a case on the tape; without samples it draws its own random numbers."""
-    kind = case.procedure.kind
-    values = make_inputs(case)
+    kind, case = whole.procedure.kind, whole
+    values = make_inputs(whole)
     dataflow: Dataflow | None = None
     outputs: ProgramValue = None
     losses: list[float] = []
     gradients: dict[str, Array | None] = {}
     again: dict[str, Array | None] = {}
-    for _ in range(passes_of(case)):
+    passes: list[Pass] = []
+    # The case as each pass runs it, and what is changed before.
+    for case, changes in _steps(whole):
+        for change in changes:
+            passes += changing(case, values, change, samples)
         run = Interpreter(case, samples)
         with tape.no_gradient() if kind == "inference" else nullcontext():
             outputs, loss = run.forward(values)
         dataflow = dataflow or run.dataflow
+        passes.append(Pass(case, run.dataflow))
         if loss is None:
             break
         losses.append(float(loss.data))
@@ -179,9 +202,9 @@ def _evaluate(case: Case, samples: Drawn | None) -> _Evaluation:
         executions={},
         memory=None,
         error=None,
-        sums=_sums(case, dataflow),
+        sums=_sums(whole, dataflow),
     )
-    return _Evaluation(case, dataflow, found)
+    return _Evaluation(whole, dataflow, found, passes)
 
 
 def _sums(case: Case, dataflow: Dataflow) -> bool:

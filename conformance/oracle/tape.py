@@ -18,6 +18,7 @@ suite writes have a copy of this file beside them.
 
 from __future__ import annotations
 
+import copy
 import functools
 import heapq
 import itertools
@@ -27,7 +28,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, is_dataclass, replace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -534,14 +535,14 @@ def recompute(
     them; both run again, once, when the later one's gradients are taken. `contexts` is called in
     forward, and gives the context managers in which forward and the rerun call the function. The
     function may take and return tensors in nested tuples, lists and dicts, by position or by name, and
-    any other values. Raises `TypeError` if it is not callable, or if an option is of another type.
+    any other values. A deep copy of the callable runs a deep copy of the function. Raises `TypeError` if
+    it is not callable, or if an option is of another type.
     """
     if not callable(function):
         raise TypeError(f"recompute needs a callable, not {type(function).__name__}")
     if not isinstance(preserve_rng, bool):
         raise TypeError(f"preserve_rng is a bool, not {type(preserve_rng).__name__}")
 
-    @functools.wraps(function)
     def region(*args: P.args, **kwargs: P.kwargs) -> T:
         name = getattr(function, "__name__", "region")
         outer = _state.frame
@@ -581,7 +582,31 @@ def recompute(
         given: T = _map(leave, result)
         return given
 
-    return region
+    def again(other: Callable[P, T]) -> Callable[P, T]:
+        options = {"preserve_rng": preserve_rng, "merge_adjacent": merge_adjacent}
+        return recompute(other, contexts=contexts, **options)
+
+    return _Recomputed(function, region, again)
+
+
+class _Recomputed(Generic[P, T]):
+    """A callable that runs `region`; `again` recomputes another function in the same way. A function
+    would be the same object in a deep copy of what has it as an attribute."""
+
+    def __init__(
+        self,
+        function: Callable[P, T],
+        region: Callable[P, T],
+        again: Callable[[Callable[P, T]], Callable[P, T]],
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._region, self._again = region, again
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._region(*args, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Callable[P, T]:
+        return self._again(copy.deepcopy(self.__wrapped__, memo))  # type: ignore[attr-defined]
 
 
 def _distinct(tensors: Iterable[Tensor]) -> list[Tensor]:

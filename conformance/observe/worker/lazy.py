@@ -61,18 +61,22 @@ class Results:
     inert: set[tuple[str, str]] = field(default_factory=set)
 
 
+#: The functions of a program that are its forward pass; `__call__` of a class that holds the regions.
+_PASSES = ("plain", "recomputed", "__call__")
+
+
 class Building(Trace):
     """Follows how graphs are built: once the forward pass has returned, the phase is `rerun`."""
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
         step = super()._enter(frame, event, argument)
-        if step is not None and frame.f_code.co_name in ("plain", "recomputed"):
+        if step is not None and frame.f_code.co_name in _PASSES:
             self.phase = "forward"
         return step
 
     def _step(self, frame: FrameType, event: str, argument: object) -> Any:
         step = super()._step(frame, event, argument)
-        if event == "return" and frame.f_code.co_name in ("plain", "recomputed"):
+        if event == "return" and frame.f_code.co_name in _PASSES:
             self.phase = "rerun"
         return step
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,21 @@ class LoadedProgram:
     path: str
     forward: Callable[..., Any]
     run: Callable[..., Any]
+
+    @property
+    def called(self) -> Callable[..., Any]:
+        """The function that runs the forward pass: `forward`, or the method of a class that holds the
+        regions."""
+        return self.forward.__call__ if isinstance(self.forward, type) else self.forward
+
+    def alone(self, other: Callable[[], Any] = lambda: None) -> Any:
+        """The result of the forward pass alone; `other` makes what it is given beside the inputs."""
+        given = self.module.inputs()
+        names = [name for name in inspect.signature(self.called).parameters if name != "self"]
+        called, passed = self.forward, {n: given[n] if n in given else other() for n in names}
+        if self.called is not called:
+            called = called({name: value for name, value in given.items() if name not in names})
+        return called(**passed)
 
     @classmethod
     def of(cls, program: Program, module: ModuleType, path: str) -> LoadedProgram:
