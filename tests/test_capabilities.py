@@ -119,7 +119,8 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("named", [(OF, OF + "    needs: [wrapped]\n")], {"wrapped"}, set()),
 ]  # fmt: skip
 #: Those that only a model of a batch shows, or that a case must name itself.
-SHOWN_ELSEWHERE = {"batch-norm", "notices-change", "sequential"}
+SHOWN_ELSEWHERE = {"batch-norm", "notices-change", "sequential", "made-once", "captured-setting"}
+SHOWN_ELSEWHERE |= {word for word in CAPABILITIES if word.startswith("step-")}
 
 
 @pytest.mark.parametrize(

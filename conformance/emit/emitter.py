@@ -173,8 +173,6 @@ class Emitter:
             self.forward.write_forward(path)
             container = self.words.list_of_parameters
             code.lines[begin:] = lists.replaced(code.lines[begin:], self.in_lists, container)
-        if self.forward.modelled:
-            code("plain, recomputed = Plain, Recomputed")
         self.run.write_run()
         self.run.write_main()
         self._refuse_missing()

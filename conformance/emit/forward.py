@@ -248,6 +248,8 @@ class Forward(Part):
             call = f"def __call__({', '.join(['self', *self.given()])}):"
             with code.indent(call), self.body.spelling(own):
                 self.write_pass()
+        with code.indent(f"def {path}(values):"):
+            code(f"return {path.capitalize()}(values)")
 
     def check_held(self, region: Region) -> None:
         """Raise `NotOfferedError` for a region that no object can hold."""

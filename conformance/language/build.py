@@ -4,6 +4,7 @@ import builtins
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -233,8 +234,8 @@ class CaseBuilder(Source):
         written = self._model.procedure
         if isinstance(written, spec.TrainProcedure):
             train = written.train
-            between = read_changes(train)
-            return Procedure("train", train.steps, train.learning_rate, "", "", train.made, between)
+            between, made = read_changes(train), cast(Any, train.made)
+            return Procedure("train", train.steps, train.learning_rate, "", "", made, between)
         if not isinstance(written, spec.BackwardProcedure):
             return Procedure(written)
         backward = written.backward

@@ -336,7 +336,7 @@ class TrainModel(Model):
 
     steps: Annotated[int, Field(ge=1, le=100)]
     learning_rate: float
-    made: OneOf["each-step", "once"] = "each-step"
+    made: OneOf["each-step", "once"] | AxisRef = "each-step"
     """Whether the recomputed regions are made once, before the first step, as in a module that keeps
     them, or anew in each step."""
     between: list[ChangeModel | None] = []

@@ -33,9 +33,10 @@ class LoadedProgram:
 
     @property
     def called(self) -> Callable[..., Any]:
-        """The function that runs the forward pass: `forward`, or the method of a class that holds the
-        regions."""
-        return self.forward.__call__ if isinstance(self.forward, type) else self.forward
+        """The function that runs the forward pass: `forward`, or the method of the class whose objects
+        `forward` makes."""
+        made: Any = getattr(self.module, self.path.capitalize(), None)
+        return made.__call__ if isinstance(made, type) else self.forward
 
     def alone(self, other: Callable[[], Any] = lambda: None) -> Any:
         """The result of the forward pass alone; `other` makes what it is given beside the inputs."""
