@@ -111,7 +111,7 @@ CAPABILITIES: Mapping[str, str] = {
     "step-replace": "another tensor takes the place of a parameter between two steps",
     "step-rows": "a later step has inputs of another shape",
     "step-run": "a forward pass between two steps has gradients switched off",
-    "step-set": "an input that is no tensor has another value in a later step",
+    "step-set": "an input that is not a tensor has another value in a later step",
     "step-unfreeze": "a tensor is unfrozen between two steps",
     "switch-between": "a setting that a region reads changes between forward and backward",
     "train": "several training steps",
