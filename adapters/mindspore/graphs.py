@@ -94,6 +94,8 @@ WRITING = frozenset({"add_in_place"})
 #: Operations that hand their argument on, and those that do where they change nothing.
 HANDING_ON = frozenset({"stop_gradient", "raise_if"})
 INERT = frozenset({"astype", "reshape"})
+#: Operations that are not compiled where they change nothing: `h + 0.0`.
+NEUTRAL = frozenset({"add", "subtract", "multiply", "divide"})
 HANDED_ON = "handed on"
 
 
@@ -106,7 +108,7 @@ def executions(
     inputs in order. A statement runs as often as the node that computes its value, a region as often as
     the statement in it that runs most. A statement that only passes its argument on has no node:
     `stop_gradient` and `raise_if` get no count, others (a reshape to the same shape) count once per
-    call in forward and are not rerun.
+    call in forward and are not rerun. Arithmetic with a number (`h + 0.0`) runs as its argument does.
 
     With `casts`, the compiler has added casts of its own (`amp.auto_mixed_precision`), which nothing in
     the graph tells from those of the program: all are passed over, and `astype` passes its argument on.
@@ -168,6 +170,7 @@ def matched(nodes: dict[int, Node], dataflow: Any) -> list[tuple[Any, int | str 
     # All nodes of a statement by the one that gives its value.
     cones: dict[int, frozenset[int]] = {}
     steps_with_nodes: list[tuple[Any, int | str | None]] = []
+    missing: set[str] = set()
     for step in dataflow.steps:
         read = step.reads[:1] if step.site.op in READING_FIRST else step.reads
         known = all(number in values for number in read)
@@ -187,14 +190,18 @@ def matched(nodes: dict[int, Node], dataflow: Any) -> list[tuple[Any, int | str 
                 known_values.update(given.values())
                 if step.site.op in WRITING:
                     written[step.reads[0]] = step.gives[0]
-            elif step.site.op in INERT:
-                value = HANDED_ON
-                values |= dict.fromkeys(step.gives, values[step.reads[0]])
+            else:
+                missing.add(step.site.op)
+                neutral = step.site.op in NEUTRAL and len(read) == 1
+                if neutral or step.site.op in INERT:
+                    source = values[step.reads[0]]
+                    value = source[0] if neutral else HANDED_ON
+                    values |= dict.fromkeys(step.gives, source)
+        else:
+            missing.add(step.site.op)
         steps_with_nodes.append((step, value))
-    missing = {
-        step.site.op for step, value in steps_with_nodes if not isinstance(value, int)
-    } - HANDING_ON
     used = {number for cone in cones.values() for number in cone}
+    missing -= HANDING_ON
     might = {name for op in missing for form in FORMS[op] for name in form}
     left = {node.operation for number, node in forward.items() if number not in used}
     if might & left:
