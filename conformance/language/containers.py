@@ -64,4 +64,8 @@ CONTAINERS: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
         "a region takes an empty tuple",
         lambda p: any(tree == () for tree in _given(p.region)),
     ),
+    "empty-dict": (
+        "a region takes an empty dict",
+        lambda p: any(tree == {} for tree in _given(p.region)),
+    ),
 }
