@@ -61,8 +61,8 @@ class Results:
     inert: set[tuple[str, str]] = field(default_factory=set)
 
 
-#: The functions of a program that are its forward pass; `__call__` of a class that holds the regions.
-_PASSES = ("plain", "recomputed", "__call__")
+#: The functions of a program that are its forward pass; `__call__` of a class that holds regions made once.
+_PASSES = ("plain", "recomputed", "Plain.__call__", "Recomputed.__call__")
 
 
 class Building(Trace):
@@ -70,13 +70,13 @@ class Building(Trace):
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
         step = super()._enter(frame, event, argument)
-        if step is not None and frame.f_code.co_name in _PASSES:
+        if step is not None and frame.f_code.co_qualname in _PASSES:
             self.phase = "forward"
         return step
 
     def _step(self, frame: FrameType, event: str, argument: object) -> Any:
         step = super()._step(frame, event, argument)
-        if event == "return" and frame.f_code.co_name in _PASSES:
+        if event == "return" and frame.f_code.co_qualname in _PASSES:
             self.phase = "rerun"
         return step
 
