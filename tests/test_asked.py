@@ -58,6 +58,8 @@ PASSED_OVER: dict[str, tuple[str, Any]] = {
     "option": ("recompute.misuse", lambda self, region: []),
     "contexts": ("recompute.contexts_option", lambda self, region, keyword: []),
     "left": ("forward.write_left", lambda self, region: None),
+    "changes": ("run.write_changes", lambda self: None),
+    "made": ("run.write_model", lambda self: self.code("values = inputs()")),
     "then": ("run.inputs_call", lambda self: "inputs()"),
 }
 
@@ -80,8 +82,9 @@ def asking(part: str) -> list[Case]:
 
 
 def _offered(case: Case) -> bool:
-    """Whether the variant offers what a case needs, but for what `granularity: module` asks."""
-    needs = required_by(case) - {"module"}
+    """Whether the variant offers what a case needs, but for what `granularity: module` asks, unless it
+    is made once."""
+    needs = required_by(case) - ({"module"} if case.procedure.made == "each-step" else set())
     return needs.isdisjoint(VARIANT.model.lacks)
 
 

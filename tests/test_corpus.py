@@ -34,7 +34,8 @@ class Renamed:
             kept = [(name, self.of(getattr(value, name), name)) for name in fields]
             return (type(value).__name__, *kept)
         if isinstance(value, Mapping):
-            return tuple((self.word(k, key), self.of(v, key)) for k, v in value.items())
+            parts = ((self.word(k, key), self.of(v, key)) for k, v in value.items())
+            return (type(value).__name__, *parts)
         if isinstance(value, list | tuple | frozenset):
             return tuple(self.of(part, key) for part in value)
         return self.word(value, key)

@@ -298,9 +298,10 @@ class Regions(Forward):
         if self.way == "scope" or self.is_layer(region):  # it takes only tensors by position
             formals = self.formals(region)
             plain = {value.name for value in self.case.inputs if isinstance(value, Value)}
+            by_name = [bool({*leaves(tree)} & plain) for tree in node.takes]
             words = [
-                f"{formal}={word}" if {*leaves(tree)} & plain else word
-                for formal, word, tree in zip(formals, words, node.takes, strict=True)
+                f"{formal}={word}" if any(by_name[: number + 1]) else word
+                for number, (formal, word) in enumerate(zip(formals, words, strict=True))
             ]
         return ", ".join([*words, *named])
 

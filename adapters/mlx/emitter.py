@@ -40,7 +40,6 @@ WORDS = replace(
     vmap="mx.vmap",
     shares=True,
     lists="uncaptured",  # what a region captures is an attribute of a module
-    changes={key: functional.WORDS.changes[key] for key in ("assign",)},
     seeding="mx.random.seed({seed})",
     drawing="mx.random.uniform()",
 )

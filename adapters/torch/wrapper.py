@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conformance.emit.emitter import Forward
 from conformance.emit.expressions import class_name, function
+from conformance.errors import NotOfferedError
 from conformance.model.case import Again, Region, walk
 
 WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
@@ -80,11 +83,28 @@ class Wrapped(Forward):
 
     # -- the forward pass ----------------------------------------------------------------------
 
+    def check_held(self, region: Region) -> None:
+        if not {*self._given(region)} <= {array.name for array in self.case.arrays}:
+            raise NotOfferedError(self.variant.id, "a module made once that reads what is not a tensor")
+        if any(change.kind == "replace" for c in self.case.procedure.changes for change in c):
+            raise NotOfferedError(self.variant.id, "another tensor in a module made once")
+        super().check_held(replace(region, granularity="function"))
+
+    def write_held(self, region: Region) -> None:
+        self.code(f"self.{function(region.name)} = {self._made(region)}")
+
+    def is_written(self, region: Region) -> bool:
+        return False
+
     def write_region(self, region: Region) -> None:
+        if self.is_method(region):
+            return
         if function(region.name) not in self.body.spelled:
             self.code(f"{function(region.name)} = {self._made(region)}")
 
     def place(self, region: Region) -> str:
+        if self.is_method(region):
+            return super().place(region)
         return self.body.name(function(region.name))
 
 
