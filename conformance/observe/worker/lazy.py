@@ -61,7 +61,7 @@ class Results:
     inert: set[tuple[str, str]] = field(default_factory=set)
 
 
-#: The functions of a program that are its forward pass; `__call__` of a class that holds regions made once.
+#: The functions that are a program's forward pass; two are of what holds regions made once.
 _PASSES = ("plain", "recomputed", "Plain.__call__", "Recomputed.__call__")
 
 
