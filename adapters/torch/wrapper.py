@@ -85,7 +85,9 @@ class Wrapped(Forward):
 
     def check_held(self, region: Region) -> None:
         if not {*self._given(region)} <= {array.name for array in self.case.arrays}:
-            raise NotOfferedError(self.variant.id, "a module made once that reads what is not a tensor")
+            raise NotOfferedError(
+                self.variant.id, "a module made once that reads what is not a tensor"
+            )
         if any(change.kind == "replace" for c in self.case.procedure.changes for change in c):
             raise NotOfferedError(self.variant.id, "another tensor in a module made once")
         super().check_held(replace(region, granularity="function"))
