@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from conformance.language.flow import parts
-from conformance.language.place import Place, is_bool, top
+from conformance.language.place import Place, inside_of, is_bool, top
 from conformance.model.case import Literal, Ref, Region, Tree
 from conformance.model.containers import Listed, Named, Object
 
@@ -47,7 +47,10 @@ CONTAINERS: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
     "dict-argument": ("a region takes a dict", _takes(dict)),
     "tuple-argument": ("a region takes a tuple", _takes(tuple)),
     "list-result": ("a region returns a list", _returns(Listed)),
-    "list-of-tensors": ("a region takes a list of tensors", _takes(Listed)),
+    "list-of-tensors": (
+        "a region takes a list of tensors",
+        lambda p: any(inside_of(c, Listed) for c in p.calls),
+    ),
     "named-result": ("a region returns a named tuple", _returns(Named)),
     "named-argument": ("a region takes a named tuple", _takes(Named)),
     "result-is-named": (

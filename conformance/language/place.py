@@ -214,10 +214,10 @@ def depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> bool
     )
 
 
-def in_dicts(call: Call) -> tuple[Tensor, ...]:
-    """The tensors that a call is given in dicts."""
+def inside_of(call: Call, kind: type) -> tuple[Tensor, ...]:
+    """The tensors that a call is given in containers of a kind, or beside them in one argument."""
     trees = (*call.region.takes, *call.region.kwargs.values())
-    names = {name for tree in trees if contains(tree, Mapping) for name in leaves(tree)}
+    names = {name for tree in trees if contains(tree, kind) for name in leaves(tree)}
     own = [*leaves(call.region.takes), *leaves(call.region.kwargs)]
     given = zip(own, call.given, strict=False)
     return tuple(t for name, t in given if name in names and t.of != "value")

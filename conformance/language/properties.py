@@ -25,8 +25,8 @@ from conformance.language.place import (
     contains,
     dead,
     from_region,
-    in_dicts,
     in_graph,
+    inside_of,
     kept,
     literal_of,
     may_cancel,
@@ -365,14 +365,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     ),
     "dict-of-several": (
         "a region takes a dict with two tensors or more",
-        lambda p: any(len(in_dicts(c)) > 1 for c in p.calls),
+        lambda p: any(len(inside_of(c, Mapping)) > 1 for c in p.calls),
     ),
     "gradient-in-dict": (
         "a gradient passes through a tensor that a region takes in a dict",
         lambda p: any(
             t in p.reach.asked and t in s.differentiable() and s in p.reach.needed.steps
             for c in p.calls
-            for t in in_dicts(c)
+            for t in inside_of(c, Mapping)
             for s in steps(c.items)
         ),
     ),
