@@ -27,6 +27,7 @@ from conformance.emit.emitter import (
 )
 from conformance.emit.expressions import class_name, elements, function, listed
 from conformance.errors import NotOfferedError
+from conformance.language.containers import has_container
 from conformance.model.case import (
     Again,
     Array,
@@ -39,6 +40,7 @@ from conformance.model.case import (
     node_makes,
     walk,
 )
+from conformance.model.containers import Object
 from conformance.model.program import Site
 from conformance.oracle.reached import reached
 
@@ -299,6 +301,8 @@ class Regions(Forward):
             formals = self.formals(region)
             plain = {value.name for value in self.case.inputs if isinstance(value, Value)}
             by_name = [bool({*leaves(tree)} & plain) for tree in node.takes]
+            if has_container(replace(region, kwargs={}, gives=()), Object):
+                raise NotOfferedError(self.variant.id, "a layer that takes an object by position")
             words = [
                 f"{formal}={word}" if any(by_name[: number + 1]) else word
                 for number, (formal, word) in enumerate(zip(formals, words, strict=True))
