@@ -246,7 +246,7 @@ class Observer(Base):
     def observe(self, program: Program) -> Observation:
         self._texts, self._deep = {}, False
         observation = super().observe(program)
-        if not self._texts:
+        if not self._texts or "executions" in self.unobserved(program):
             return observation
         # Followed when all else is done: the network runs once more, and may draw.
         data, inputs = dataflow.follow(program, load_program(program))
