@@ -110,9 +110,9 @@ class Procedures(Pullback):
             code(f"return {self.loss() if whole else self.place}", BACKWARD)
         if kind == "jacobian":
             code("gradients = {}")
-            with code.indent("for name in wanted:"):
-                code("of = lambda x: output_of({**wanted, name: x})")
-                code("gradients[name] = jacobian(of)(wanted[name])")
+            with code.indent("for name, value in wanted.items():"):
+                code("of = lambda x, name=name: output_of({**wanted, name: x})")
+                code("gradients[name] = jacobian(of)(value)")
         elif whole:
             code("gradients, again = make_jvp(grad(output_of))(wanted)(wanted)")
         elif kind == "jvp":

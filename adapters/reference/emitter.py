@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conformance.drivers.adapter import Variant
-from conformance.emit.code import BACKWARD
+from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.emitter import Call, Emitter, Parts, Recompute, Tensors, Words
 from conformance.emit.transforms import Transforms
 from conformance.emit.usual import LISTS
@@ -89,9 +89,14 @@ class TapeRun(Transforms):
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         self.write_after()
-        self.write_loss()
-        code(f"names = {self._names(self.case.wrt)}")
-        code(f"wrt = {self.values.items(self.case.wrt)}")
+        if kind in ("jvp", "jacobian"):
+            code(f"{self.result} = {self.passed}", FORWARD)
+        else:
+            self.write_loss()
+        if kind != "jvp":
+            code(f"names = {self._names(self.case.wrt)}")
+        if kind != "jacobian":
+            code(f"wrt = {self.values.items(self.case.wrt)}")
         if self.transforms:
             self._write_transformed()
             return

@@ -183,7 +183,8 @@ class Taped(Transforms):
         step = self.code.indent(f"{self._decorator}\ndef step(values):")
         with step if self._one_graph else nullcontext():
             code(f"sources = {self.values.entries(sources)}")
-            code("tangents = [tf.identity(source) for source in sources.values()]")
+            if kind != "jacobian":
+                code("tangents = [tf.identity(source) for source in sources.values()]")
             accumulate = "tf.autodiff.ForwardAccumulator([*sources.values()], tangents)"
             accumulator, tape = (
                 f"with {accumulate} as accumulator:",

@@ -283,7 +283,8 @@ class TorchRun(Accumulating, Transforms):
         code, wrt = self.code, listed(self.case.wrt)
         code("seen = []")
         self.write_function("output_of", self.place)
-        given = f"output_of, tuple({self.values.items(self.case.wrt)}), vectorize=True"
+        code(f"wanted = {self.values.items(self.case.wrt)}")
+        given = "output_of, tuple(wanted), vectorize=True"
         code(f"rows = torch.autograd.functional.jacobian({given})")
         code(f"gradients, outputs = dict(zip({wrt}, rows)), seen[0]")
 

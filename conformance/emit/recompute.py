@@ -5,6 +5,7 @@ from functools import cached_property
 from conformance.drivers.adapter import Implementation
 from conformance.emit.expressions import function
 from conformance.emit.part import OWN_NAMES, Part
+from conformance.errors import NotOfferedError
 from conformance.model.case import Again, Region, Statement
 
 
@@ -130,7 +131,11 @@ class Recompute(Part):
         """A call of a region (`block` is its expression) through the user's own recompute."""
         assert self.own is not None
         if self.own.style == "call":
-            words = filter(None, [block, arguments, *self.own_keywords(region)])
+            keywords = self.own_keywords(region)
+            if taken := {*region.kwargs} & {word.partition("=")[0] for word in keywords}:
+                what = f"the argument {min(taken)}, which is a keyword of the function,"
+                raise NotOfferedError(self.variant.id, what)
+            words = filter(None, [block, arguments, *keywords])
             return f"{self.own_callee}({', '.join(words)})"
         return f"{self.own_transform(block, region)}({arguments})"
 
