@@ -300,9 +300,11 @@ class Regions(Forward):
         if self.way == "scope" or self.is_layer(region):  # it takes only tensors by position
             formals = self.formals(region)
             plain = {value.name for value in self.case.inputs if isinstance(value, Value)}
-            by_name = [bool({*leaves(tree)} & plain) for tree in node.takes]
-            if has_container(replace(region, kwargs={}, gives=()), Object):
-                raise NotOfferedError(self.variant.id, "a layer that takes an object by position")
+            by_name = [
+                bool({*leaves(tree)} & plain)
+                or has_container(replace(region, takes=(tree,), kwargs={}, gives=()), Object)
+                for tree in node.takes
+            ]
             words = [
                 f"{formal}={word}" if any(by_name[: number + 1]) else word
                 for number, (formal, word) in enumerate(zip(formals, words, strict=True))
