@@ -41,7 +41,12 @@ CONTAINERS: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
     ),
     "no-tensor-result": (
         "a region returns no tensor, but numbers, strings, bools or None",
-        lambda p: not any(t.of != "value" and not is_bool(t) for t in p.results),
+        lambda p: (
+            not any(
+                sum(t.of != "value" and not is_bool(t) for t in call.results) > len(p.region.left)
+                for call in p.calls
+            )
+        ),
     ),
     "dict-result": ("a region returns a dict", _returns(dict)),
     "dict-argument": ("a region takes a dict", _takes(dict)),
