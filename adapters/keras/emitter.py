@@ -167,7 +167,10 @@ class Regions(Forward):
                 raise NotOfferedError(self.variant.id, "a layer that reads what is no variable")
             if any(isinstance(node, Region | Again) for node in walk(region.body)):
                 raise NotOfferedError(self.variant.id, "a layer in a layer that is made once")
-            self._write_layer(region)
+            if self.path == "plain":  # the first: layers of both paths are of one class
+                self.emitter.path = "both"
+                self._write_layer(region)
+                self.emitter.path = "plain"
         elif self.way == "scope":
             raise NotOfferedError(self.variant.id, "an activation in an object that is made once")
         else:
@@ -349,10 +352,7 @@ class Differentiated(Run):
         code("losses = []")
         self.backend.write_before()
         assert case.loss is not None
-        unused = not set(trained) <= reached(case, case.loss)
-        unused = unused or any(
-            c.kind == "copy" for changes in case.procedure.changes for c in changes
-        )
+        unused = self.copies or not set(trained) <= reached(case, case.loss)
         given = code.indent("if gradients[name] is not None:") if unused else nullcontext()
         with code.indent(f"for {self.turn} in range({case.procedure.steps}):"):
             if case.procedure.changes:

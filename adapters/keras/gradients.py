@@ -76,7 +76,9 @@ class Backend(ABC):
         loss = run.loss()
         if case.then is not None:
             loss = f"({loss}, {run.loss(case.then)})"
-        with code.indent("def loss_of(wanted):"):
+        # A copy gives both names anew: what a step differentiates has its own.
+        bound = ", model=model, values=values" if run.copies else ""
+        with code.indent(f"def loss_of(wanted{bound}):"):
             with code.indent(scope) if scope else nullcontext():
                 if run.result == "loss":
                     code(f"return {forward}", before)

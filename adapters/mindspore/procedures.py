@@ -155,7 +155,21 @@ class Procedures(Transforms):
         # Where `run` has one line for forward and backward, each has a line here.
         lines = not self.plan.graph and not self.plan.split
         before, after = (FORWARD, BACKWARD) if lines else (None, None)
-        with code.indent(f"def forward_fn({', '.join(self.plan.passed)}):"):
+        # A copy gives names anew. No argument of a graph is a cell, so that another function has it.
+        anew = [callee, *["values"] * any(n not in self.plan.passed for n in names)]
+        if self.copies:
+            with code.indent(f"def forward_of({', '.join(anew)}):"):
+                self._write_function("loss_of", callee, given, before, after)
+                code("return loss_of")
+            code(f"forward_fn = forward_of({', '.join(anew)})")
+        else:
+            self._write_function("forward_fn", callee, given, before, after)
+
+    def _write_function(
+        self, name: str, callee: str, given: Sequence[str], before: Site | None, after: Site | None
+    ) -> None:
+        code, lines = self.code, after is not None
+        with code.indent(f"def {name}({', '.join(self.plan.passed)}):"):
             code(f"{self.result} = {callee}({', '.join(given)})", before)
             if self.result != "loss":
                 self._write_loss_of_outputs(after)

@@ -197,6 +197,12 @@ class Run(Part):
             return f"model.{name}"
         return f'values["{name}"]'
 
+    @property
+    def copies(self) -> bool:
+        """Whether a step begins with a copy."""
+        changes = self.case.procedure.changes
+        return any(change.kind == "copy" for each in changes for change in each)
+
     def write_copy(self) -> None:
         """Go on with a deep copy of the object that holds the regions, and change the original."""
         if self.forward.makes_network:
