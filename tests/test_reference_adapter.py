@@ -84,7 +84,9 @@ def test_programs_do_what_is_expected(
     for path, run in (("plain", seen.plain), ("recomputed", seen.recomputed)):
         assert run.error is None
         if expected.losses is not None:
-            np.testing.assert_allclose(run.losses, expected.losses, rtol=1e-10)
+            # What a program assigns between steps is rounded to float32.
+            rtol = 1e-7 if name == "lifetime/assigned" else 1e-10
+            np.testing.assert_allclose(run.losses, expected.losses, rtol=rtol)
         if expected.gradients is not None:
             _same(run.gradients, expected.gradients, f"{path} gradient")
             _same(run.again, expected.again, f"{path} second gradient")
