@@ -68,7 +68,14 @@ def _same(found: Any, expected: Any, what: str) -> None:
 
 
 #: Where the rerun does something else by design, no one thing is expected of it.
-STEADY = [n for n, c in CASES.items() if c.error is None and not c.differs]
+#: What is left in a list has no gradient here, a hook keeps what it is called with, and what is assigned
+#: is rounded to float32: a run judges these.
+STEADY = [
+    n
+    for n, c in CASES.items()
+    if c.error is None and not c.differs and c.id != "lifetime/assigned"
+    if not c.uses(frozenset({"hooked"})) and not any(r.left for r in c.regions())
+]
 #: Operations whose sine a program writes itself.
 WRITTEN = {"noted_sin", "unsteady_sin", "raise_in_rerun"}
 
@@ -84,9 +91,7 @@ def test_programs_do_what_is_expected(
     for path, run in (("plain", seen.plain), ("recomputed", seen.recomputed)):
         assert run.error is None
         if expected.losses is not None:
-            # What a program assigns between steps is rounded to float32.
-            rtol = 1e-7 if name == "lifetime/assigned" else 1e-10
-            np.testing.assert_allclose(run.losses, expected.losses, rtol=rtol)
+            np.testing.assert_allclose(run.losses, expected.losses, rtol=1e-10)
         if expected.gradients is not None:
             _same(run.gradients, expected.gradients, f"{path} gradient")
             _same(run.again, expected.again, f"{path} second gradient")
