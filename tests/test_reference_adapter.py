@@ -68,8 +68,8 @@ def _same(found: Any, expected: Any, what: str) -> None:
 
 
 #: Where the rerun does something else by design, no one thing is expected of it.
-#: Left out, and judged by a run alone: what is left in a list, which has no gradient here. Open, since the
-#: reference and its expectation differ for an unknown reason: retained bytes of hooks (48 B more) and
+#: Left out, and judged by a run alone: what is left in a list, which has no gradient here. Open, for the
+#: program and the expectation differ and nobody knows why: bytes kept by hooks (48 B more), and
 #: `lifetime/assigned` (3e-8 of the loss).
 STEADY = [
     n
