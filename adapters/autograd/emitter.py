@@ -19,6 +19,7 @@ from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import like_numpy
 from conformance.emit.functional import Pullback
 from conformance.emit.part import FURTHER, PROCEDURES
+from conformance.emit.transforms import Transforms
 from conformance.language.containers import has_container
 from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, leaves, walk
 from conformance.model.containers import Listed
@@ -92,14 +93,10 @@ class Handed(Functions):
         return read
 
 
-class Procedures(Pullback):
-    """`run` with `make_jvp` in forward mode, and with `jacobian`."""
+class Forwards(Transforms):
+    """`make_jvp` in forward mode, and `jacobian`."""
 
-    def write_gradients(self) -> None:
-        if not self.transforms:
-            super().write_gradients()
-            return
-        self.refuse_transform()
+    def write(self) -> None:
         code, case, kind = self.code, self.case, self.case.procedure.kind
         code("seen = []")
         whole, of = kind == "jvp_of_gradient", f"wanted = {self.values.entries(case.wrt)}"
@@ -107,7 +104,7 @@ class Procedures(Pullback):
         with code.indent("def output_of(wanted):"):
             code("outputs = forward(**{**values, **wanted})", FORWARD)
             code("seen.append(outputs)")
-            code(f"return {self.loss() if whole else self.place}", BACKWARD)
+            code(f"return {self.run.loss() if whole else self.place}", BACKWARD)
         if kind == "jacobian":
             code("gradients = {}")
             with code.indent("for name, value in wanted.items():"):
@@ -126,17 +123,16 @@ class Procedures(Pullback):
             code("again = grad(tangent_of)(wanted)")
             code("tangent = tangents[0]")
         code("outputs = seen[0]")
-        self.write_transformed()
 
 
 RUN = partial(
-    Procedures,
+    Pullback,
     pullback="vjp, {value} = make_vjp({function})({at})",
     value_and_grad="value_and_grad",
     ones="np.ones_like({x})",
     zeros="np.zeros_like({x})",
 )
-PARTS = Parts(WORDS, Arrays, Checkpoint, RUN, forward=Functions)
+PARTS = Parts(WORDS, Arrays, Checkpoint, RUN, forward=Functions, transforms=Forwards)
 VARIANTS = {"arguments": PARTS.but(forward=Handed), "closure": PARTS}
 
 

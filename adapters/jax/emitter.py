@@ -349,6 +349,7 @@ PARTS = Parts(
     body=Statements,
     forward=Functions,
     values=procedures.Values,
+    transforms=procedures.ForwardMode,
 )
 SCAN = PARTS.but(recompute=Inline, body=Chains, forward=Bodies)
 

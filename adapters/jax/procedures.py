@@ -59,7 +59,7 @@ class Values(BaseValues):
         return [*super().value_names(), *([drawn.key] if drawn.random else [])]
 
 
-class Procedures(Functional, Transforms):
+class Procedures(Functional):
     """Writes `run` for the case's procedure, in the stages of the variant."""
 
     tree_map = "jax.tree.map"
@@ -95,7 +95,7 @@ class Procedures(Functional, Transforms):
         ]
         return [*names, *(v.name for v in keys), *([self.plan.key] if self.plan.random else [])]
 
-    def _fixed(self) -> list[str]:
+    def fixed(self) -> list[str]:
         """What a jitted function is given beside the dict that gradients are taken of."""
         if self.stages == "eager":
             return []
@@ -110,7 +110,7 @@ class Procedures(Functional, Transforms):
         return f"**{' | '.join(parts)}"
 
     @property
-    def _given(self) -> str:
+    def arguments(self) -> str:
         """The arguments of the function that is differentiated or jitted."""
         return f"{self.of}, fixed" if self._splits else self.of
 
@@ -118,7 +118,7 @@ class Procedures(Functional, Transforms):
     def _splits(self) -> bool:
         """Whether a jitted function is given `fixed`, too; between steps, more may be put there."""
         changes = self.stages != "eager" and self.case.procedure.changes
-        return bool(changes or self._fixed())
+        return bool(changes or self.fixed())
 
     @property
     def apart(self) -> str:  # type: ignore[override]
@@ -144,7 +144,7 @@ class Procedures(Functional, Transforms):
         return "outputs" if self.plan.state or self.stages == "two" else super().result
 
     @property
-    def _results(self) -> str:
+    def results(self) -> str:
         return "outputs, state" if self.plan.state else "outputs"
 
     @property
@@ -161,7 +161,7 @@ class Procedures(Functional, Transforms):
     # -- run -------------------------------------------------------------------------------------
 
     def write_inference(self) -> None:
-        self._write_inferring(f"{self._results} = ", FORWARD)
+        self._write_inferring(f"{self.results} = ", FORWARD)
         self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
     def write_inference_before(self) -> None:
@@ -180,61 +180,18 @@ class Procedures(Functional, Transforms):
         code(f"{into}infer(arrays)")
 
     def write_gradients(self) -> None:
-        if self.transforms:
-            self._write_transforms()
-            return
         self.write_after()
-        self._write_dicts()
+        self.write_dicts()
         self.write_losses()
         self.write_step()
         self._write_end()
-
-    def _write_transforms(self) -> None:
-        """Forward mode, or a Jacobian."""
-        code, kind, aux = self.code, self.case.procedure.kind, self._results
-        aux = f"({aux})" if self.plan.state else aux
-        self.refuse_transform()
-        self._write_dicts()
-        given = self._given
-        place = self.loss() if kind == "jvp_of_gradient" else self.place
-        with code.indent(f"def output_of({given}):"):
-            code(f"{self._results} = forward({self.arguments_of_forward()})", FORWARD)
-            code(f"return {place}, {aux}", BACKWARD)
-        with code.indent(f"def step({given}):"):
-            of = "output_of"
-            if self._fixed():
-                of = f"lambda {self.of}: output_of({given})"
-            at = f"({self.of},), ({self.of},), has_aux=True"
-            if kind == "jacobian":
-                code(f"return jax.jacrev(output_of, has_aux=True)({given})")
-            elif kind == "jvp":
-                code(f"_, tangent, aux = jax.jvp({of}, {at})")
-                code("return tangent, aux")
-            elif kind == "jvp_of_gradient":
-                grad = f"lambda {self.of}: jax.grad(output_of, has_aux=True)({given})"
-                code(f"gradients, again, aux = jax.jvp({grad}, {at})")
-                code("return gradients, again, aux")
-            else:
-                with code.indent("def tangent_of(wanted):"):
-                    inner = f"lambda {self.of}: output_of({given})"
-                    code(
-                        f"_, tangent, aux = jax.jvp({inner}, (wanted,), ({self.of},), has_aux=True)"
-                    )
-                    code(f"return {self.reduced('tangent')}, (tangent, aux)")
-                code(f"again, (tangent, aux) = jax.grad(tangent_of, has_aux=True)({self.of})")
-                code("return tangent, again, aux")
-        results = ["gradients" if kind in ("jacobian", "jvp_of_gradient") else "tangent"]
-        results += ["again"] if self.case.procedure.order > 1 else []
-        call = f"step({given})" if self.stages == "eager" else f"jax.jit(step)({given})"
-        code(f"{', '.join(results)}, {aux} = {call}")
-        self.write_transformed()
 
     def write_training(self) -> None:
         if self.modelled and self.stages != "eager":
             raise NotOfferedError(
                 self.variant.id, "regions made once, which `jax.jit` traces once anyway"
             )
-        self._write_dicts()
+        self.write_dicts()
         self.write_losses()
         changing = "fixed" if self._splits else "values"
         if self.plan.random:
@@ -253,10 +210,10 @@ class Procedures(Functional, Transforms):
             self.code("losses.append(loss)")
         self._write_end()
 
-    def _write_dicts(self) -> None:
+    def write_dicts(self) -> None:
         """The dicts that are handed to the functions below; in training, each step makes its key."""
         self.write_wanted()
-        fixed = self._fixed()
+        fixed = self.fixed()
         if self._splits:
             there = [name for name in fixed if not (self.trains and name == self.plan.key)]
             self.code(f"fixed = {self.values.entries(there)}")
@@ -274,18 +231,18 @@ class Procedures(Functional, Transforms):
         if self.stages == "eager":
             self._write_differentiated(self.of)
         elif self.stages == "two":
-            with self._jitted(f"start({self._given})"):
+            with self._jitted(f"start({self.arguments})"):
                 self._write_differentiated(self.of)
                 code(f"return {self._vjp}")
             with self._jitted("finish(vjp, cotangent)"):
                 code("return vjp(cotangent)")
         elif self.case.procedure.kind in TWICE:
-            with self._jitted(f"step({self._given}, cotangent, other)"):
+            with self._jitted(f"step({self.arguments}, cotangent, other)"):
                 self._write_differentiated(self.of)
                 self._write_pulled(self._vjp)
                 code(f"return {self._of_both}")
         else:
-            self._write_differentiated(self._given)
+            self._write_differentiated(self.arguments)
             code(f"step = jax.jit({self._value_and_grad[1]})")
 
     @contextmanager
@@ -304,7 +261,7 @@ class Procedures(Functional, Transforms):
             if not self._aux:
                 code(f"return {forward}", site)
             else:
-                code(f"{self._results} = {forward}", site)
+                code(f"{self.results} = {forward}", site)
                 loss = self.loss()
                 if kind == "per_output":
                     loss = f"({loss}, {self.loss(self.case.then)})"
@@ -353,23 +310,23 @@ class Procedures(Functional, Transforms):
     @property
     def _of_both(self) -> str:
         """What two backward passes in one jitted function give."""
-        return f"loss, {self._results}, gradients, again" if self._aux else "loss, gradients, again"
+        return f"loss, {self.results}, gradients, again" if self._aux else "loss, gradients, again"
 
     def write_step(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         into, value_and_grad = self._value_and_grad
         if self.stages == "two" and kind in HIGHER:
-            code(f"total, vjp, (loss, {self._aux}, gradients) = start({self._given})")
+            code(f"total, vjp, (loss, {self._aux}, gradients) = start({self.arguments})")
             code("(again,) = finish(vjp, jnp.ones_like(total))", BACKWARD)
         elif self.stages == "two":
-            self._write_pulled(f"start({self._given})")
+            self._write_pulled(f"start({self.arguments})")
         elif self.stages == "one" and kind in TWICE:
             per_output = kind == "per_output"
             code("one, none = jnp.ones(()), jnp.zeros(())" if per_output else "one = jnp.ones(())")
             cotangents = "one, none" if per_output else "one, one"
-            code(f"{self._of_both} = step({self._given}, {cotangents})")
+            code(f"{self._of_both} = step({self.arguments}, {cotangents})")
         elif self.stages == "one":
-            code(f"{into} = step({self._given})", BACKWARD)
+            code(f"{into} = step({self.arguments})", BACKWARD)
         elif kind in HIGHER or self._at_once:
             code(f"{into} = {value_and_grad}({self.of})", BACKWARD)
         elif self._in_lines:
@@ -424,3 +381,44 @@ class Procedures(Functional, Transforms):
         entries = ["**state"] if self.plan.state else []
         entries += [f'"{name}": values["{name}"][...]' for name in self.plan.references]
         return entries + [e for e in super().state_entries() if e not in handed_over]
+
+
+class ForwardMode(Transforms):
+    """`jax.jvp`, and `jax.jacrev`, in the stages of the variant."""
+
+    def write(self) -> None:
+        code, kind, aux = self.code, self.case.procedure.kind, self.run.results
+        aux = f"({aux})" if self.run.plan.state else aux
+        self.run.write_dicts()
+        given = self.run.arguments
+        place = self.run.loss() if kind == "jvp_of_gradient" else self.place
+        with code.indent(f"def output_of({given}):"):
+            code(f"{self.run.results} = forward({self.run.arguments_of_forward()})", FORWARD)
+            code(f"return {place}, {aux}", BACKWARD)
+        with code.indent(f"def step({given}):"):
+            of = "output_of"
+            if self.run.fixed():
+                of = f"lambda {self.run.of}: output_of({given})"
+            at = f"({self.run.of},), ({self.run.of},), has_aux=True"
+            if kind == "jacobian":
+                code(f"return jax.jacrev(output_of, has_aux=True)({given})")
+            elif kind == "jvp":
+                code(f"_, tangent, aux = jax.jvp({of}, {at})")
+                code("return tangent, aux")
+            elif kind == "jvp_of_gradient":
+                grad = f"lambda {self.run.of}: jax.grad(output_of, has_aux=True)({given})"
+                code(f"gradients, again, aux = jax.jvp({grad}, {at})")
+                code("return gradients, again, aux")
+            else:
+                with code.indent("def tangent_of(wanted):"):
+                    inner = f"lambda {self.run.of}: output_of({given})"
+                    code(
+                        f"_, tangent, aux = jax.jvp({inner}, (wanted,), ({self.run.of},), has_aux=True)"
+                    )
+                    code(f"return {self.reduced('tangent')}, (tangent, aux)")
+                code(f"again, (tangent, aux) = jax.grad(tangent_of, has_aux=True)({self.run.of})")
+                code("return tangent, again, aux")
+        results = ["gradients" if kind in ("jacobian", "jvp_of_gradient") else "tangent"]
+        results += ["again"] if self.case.procedure.order > 1 else []
+        call = f"step({given})" if self.run.stages == "eager" else f"jax.jit(step)({given})"
+        code(f"{', '.join(results)}, {aux} = {call}")

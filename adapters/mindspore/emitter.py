@@ -113,6 +113,7 @@ PARTS = Parts(
     procedures.Procedures,
     body=cells.Statements,
     forward=cells.Cells,
+    transforms=procedures.OfInputs,
 )
 LAYERS = PARTS.but(layers=layers.Layers, forward=layers.CellsOfLayers)
 TRAINED = LAYERS.but(procedures_written=("train",), run=training.Trains)

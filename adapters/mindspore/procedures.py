@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import Emitter
+from conformance.emit.emitter import Emitter, Run
 from conformance.emit.expressions import listed
 from conformance.emit.transforms import Transforms
 from conformance.emit.values import FEW
@@ -77,14 +77,14 @@ class Plan:
         self.weights = [name for name in weights if every or name in case.wrt]
 
 
-class Procedures(Transforms):
+class Procedures(Run):
     """Writes `run` for the case's procedure, in the mode of the variant."""
 
     def __init__(self, emitter: Emitter) -> None:
         super().__init__(emitter)
         self.plan = Plan(self.case, self.variant)
         #: Whether gradients through the outputs are stopped by hand.
-        self._stops = self.plan.graph and self._gives_others()
+        self.stops = self.plan.graph and self._gives_others()
 
     def _gives_others(self) -> bool:
         """Whether the outputs have dicts, or leaves that are not tensors."""
@@ -182,10 +182,10 @@ class Procedures(Transforms):
         """Return the loss, and the outputs beside it; with a site, and where more stands in between, the
         loss has a line of its own."""
         loss = self.loss()
-        if site or self._stops:
+        if site or self.stops:
             self.code(f"loss = {loss}")
             loss = "loss"
-        if self._stops:
+        if self.stops:
             self._write_stopping()
         self.code(f"return {loss}, outputs", site)
 
@@ -202,9 +202,6 @@ class Procedures(Transforms):
     # -- gradients -------------------------------------------------------------------------------
 
     def write_gradients(self) -> None:
-        if self.transforms:
-            self._write_transforms()
-            return
         self.write_after()
         if not (self.plan.sources or self.plan.weights):
             raise NotOfferedError(self.variant.id, "gradients of nothing")
@@ -217,31 +214,6 @@ class Procedures(Transforms):
         self._write_differentiated("forward_fn")
         self.code(f"gradients = {self._gradients()}")
         self._write_returned()
-
-    def _write_transforms(self) -> None:
-        """Tangents or Jacobians with respect to what the network is called on: MindSpore's functions
-        differentiate nothing else."""
-        code, wrt = self.code, self.case.wrt
-        self.refuse_transform()
-        if not {*wrt} <= {*self.plan.passed} or self._stops:
-            what = "tangents of parameters" if not self._stops else "tangents beside dicts"
-            raise NotOfferedError(self.variant.id, what)
-        given = [name if name in wrt else _value(name) for name in self.plan.inputs]
-        with code.indent(f"def output_of({', '.join(wrt)}):"):
-            code(f"outputs = network({', '.join(given)})", FORWARD)
-            code(f"return {self.place}, outputs", BACKWARD)
-        at = ", ".join(map(_value, wrt))
-        step = "output_of"
-        if self.case.procedure.kind == "jvp":
-            primals = f"({at})" if len(wrt) > 1 else at
-            call = f"ms.jvp({step}, {primals}, {primals}, has_aux=True)"
-            code(f"_, tangent, outputs = {call}")
-        else:
-            position: object = tuple(range(len(wrt))) if len(wrt) > 1 else 0
-            code(f"rows, outputs = ms.jacrev({step}, {position}, has_aux=True)({at})")
-            rows = "rows" if len(wrt) > 1 else "[rows]"
-            code(f"gradients = dict(zip({listed(wrt)}, {rows}))")
-        self.write_transformed()
 
     def write_training(self) -> None:
         code, procedure = self.code, self.case.procedure
@@ -314,7 +286,7 @@ class Procedures(Transforms):
 
     def _keywords(self, name: str) -> list[str]:
         """The keywords with which a function is differentiated, in either mode."""
-        alone = name == "forward_fn" and (self._stops or self.result == "loss")
+        alone = name == "forward_fn" and (self.stops or self.result == "loss")
         return [
             *(["weights=weights"] * bool(self.plan.weights)),
             *([] if alone else ["has_aux=True"]),
@@ -395,3 +367,30 @@ def _has_others(tree: Tree) -> bool:
     if isinstance(tree, tuple):
         return any(map(_has_others, tree))
     return not isinstance(tree, Ref)
+
+
+class OfInputs(Transforms):
+    """`ms.jvp`, and `ms.jacrev`."""
+
+    def write(self) -> None:
+        """Tangents or Jacobians with respect to what the network is called on: MindSpore's functions
+        differentiate nothing else."""
+        code, wrt = self.code, self.case.wrt
+        if not {*wrt} <= {*self.run.plan.passed} or self.run.stops:
+            what = "tangents of parameters" if not self.run.stops else "tangents beside dicts"
+            raise NotOfferedError(self.variant.id, what)
+        given = [name if name in wrt else _value(name) for name in self.run.plan.inputs]
+        with code.indent(f"def output_of({', '.join(wrt)}):"):
+            code(f"outputs = network({', '.join(given)})", FORWARD)
+            code(f"return {self.place}, outputs", BACKWARD)
+        at = ", ".join(map(_value, wrt))
+        step = "output_of"
+        if self.case.procedure.kind == "jvp":
+            primals = f"({at})" if len(wrt) > 1 else at
+            call = f"ms.jvp({step}, {primals}, {primals}, has_aux=True)"
+            code(f"_, tangent, outputs = {call}")
+        else:
+            position: object = tuple(range(len(wrt))) if len(wrt) > 1 else 0
+            code(f"rows, outputs = ms.jacrev({step}, {position}, has_aux=True)({at})")
+            rows = "rows" if len(wrt) > 1 else "[rows]"
+            code(f"gradients = dict(zip({listed(wrt)}, {rows}))")

@@ -17,6 +17,7 @@ from conformance.emit.code import BACKWARD
 from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors
 from conformance.emit.expressions import class_name, function, like_numpy, listed
 from conformance.emit.layers import module_class
+from conformance.emit.transforms import Transforms
 from conformance.errors import NotOfferedError
 from conformance.language.flow import Flow, Tensor
 from conformance.language.reach import steps
@@ -131,18 +132,14 @@ class CheckpointModule(Recompute):
         return f"nn.utils.checkpoint({', '.join([*given, *self.misuse(region)])})"
 
 
-class Lazy(functional.Lazy):
-    """`run` with `mx.jvp` in forward mode."""
+class ForwardMode(Transforms):
+    """`mx.jvp`."""
 
-    def write_gradients(self) -> None:
-        if not self.transforms:
-            super().write_gradients()
-            return
-        self.refuse_transform()
+    def write(self) -> None:
         code, case, kind = self.code, self.case, self.case.procedure.kind
         code("seen = []")
         whole = kind == "jvp_of_gradient"
-        self.write_function("output_of", self.loss() if whole else self.place)
+        self.write_function("output_of", self.run.loss() if whole else self.place)
         code(f"wanted = {self.values.items(case.wrt)}")
         numbers = [*range(len(case.wrt))]
         if whole:
@@ -164,11 +161,12 @@ class Lazy(functional.Lazy):
             kind, "tangent, again"
         )
         code(f"mx.eval(outputs, {found})", BACKWARD)
-        self.write_transformed()
 
 
-RUN = partial(Lazy, value_and_grad="mx.value_and_grad", evaluate="mx.eval", tree_map="tree_map")
-PARTS = Parts(WORDS, Arrays, Checkpoint, RUN)
+RUN = partial(
+    functional.Lazy, value_and_grad="mx.value_and_grad", evaluate="mx.eval", tree_map="tree_map"
+)
+PARTS = Parts(WORDS, Arrays, Checkpoint, RUN, transforms=ForwardMode)
 VARIANTS = {
     "function": PARTS,
     "module": PARTS.but(recompute=CheckpointModule, forward=Modules),

@@ -225,7 +225,7 @@ class PaddleRecompute(Calling):
         return [f"use_reentrant={inner if self.emitter.within else outer}", *kept]
 
 
-class PaddleRun(Accumulating, Transforms):
+class PaddleRun(Accumulating):
     """`loss.backward()`, and `paddle.grad`."""
 
     grad = "paddle.grad"
@@ -243,22 +243,6 @@ class PaddleRun(Accumulating, Transforms):
         if self.case.hooks and kind in (*TOLD, "functional"):
             raise NotOfferedError(self.variant.id, f"hooks where the procedure is {kind}")
         super().write_hooks()
-
-    def write_gradients(self) -> None:
-        if not self.transforms:
-            super().write_gradients()
-            return
-        self.refuse_transform()
-        self.write_before()
-        code, wrt = self.code, self.case.wrt
-        self.refuse_orders(3)  # two passes in reverse mode, which keep their graph
-        code("seen = []")
-        self.write_function("output_of", self.place)
-        code(f"wanted = {self.values.items(wrt)}")
-        given = "output_of, wanted, [tensor.detach() for tensor in wanted]"
-        code(f"_, tangent = paddle.incubate.autograd.jvp({given})")
-        code("outputs = seen[0]")
-        self.write_transformed()
 
     def write_taken(self) -> None:
         code = self.code
@@ -300,6 +284,21 @@ class PaddleRun(Accumulating, Transforms):
         super().write_main()
 
 
+class ForwardMode(Transforms):
+    """`paddle.incubate.autograd.jvp`."""
+
+    def write(self) -> None:
+        code, wrt = self.code, self.case.wrt
+        self.run.write_before()
+        self.run.refuse_orders(3)  # two passes in reverse mode, which keep their graph
+        code("seen = []")
+        self.write_function("output_of", self.place)
+        code(f"wanted = {self.values.items(wrt)}")
+        given = "output_of, wanted, [tensor.detach() for tensor in wanted]"
+        code(f"_, tangent = paddle.incubate.autograd.jvp({given})")
+        code("outputs = seen[0]")
+
+
 class Sequential(Sequences):
     """`recompute_sequential` of a list of layers."""
 
@@ -325,7 +324,7 @@ class Mixed(ToStatic):
     full_graph = False
 
 
-PARTS = Parts(WORDS, PaddleTensors, PaddleRecompute, PaddleRun)
+PARTS = Parts(WORDS, PaddleTensors, PaddleRecompute, PaddleRun, transforms=ForwardMode)
 EAGER = PARTS.but(shares=True)  # regions are functions that Python runs each time
 LAYERS = PARTS.but(
     "from paddle import nn",

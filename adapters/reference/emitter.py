@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import Call, Emitter, Parts, Recompute, Tensors, Words
+from conformance.emit.emitter import Call, Emitter, Parts, Recompute, Run, Tensors, Words
 from conformance.emit.transforms import Transforms
 from conformance.emit.usual import LISTS
-from conformance.errors import NotOfferedError
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Array, Case, Generator, Region
 from conformance.model.steps import ever_asking
@@ -80,26 +79,18 @@ class TapeRecompute(Recompute):
         return f"tape.recompute({', '.join([self.block(region), *options])})"
 
 
-class TapeRun(Transforms):
+class TapeRun(Run):
     """`tape.gradient`, which returns gradients in a list."""
 
-    def _names(self, names: tuple[str, ...]) -> str:
+    def names(self, names: tuple[str, ...]) -> str:
         return "[" + ", ".join(f'"{name}"' for name in names) + "]"
 
     def write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         self.write_after()
-        if kind in ("jvp", "jacobian"):
-            code(f"{self.result} = {self.passed}", FORWARD)
-        else:
-            self.write_loss()
-        if kind != "jvp":
-            code(f"names = {self._names(self.case.wrt)}")
-        if kind != "jacobian":
-            code(f"wrt = {self.values.items(self.case.wrt)}")
-        if self.transforms:
-            self._write_transformed()
-            return
+        self.write_loss()
+        code(f"names = {self.names(self.case.wrt)}")
+        code(f"wrt = {self.values.items(self.case.wrt)}")
         self.write_between()
         again = ""
         if kind in ("second_order", "third_order"):
@@ -121,33 +112,13 @@ class TapeRun(Transforms):
             f'"gradients": dict(zip(names, first, strict=True)){again}{self.state_entry()}}}'
         )
 
-    def _write_transformed(self) -> None:
-        """Tangents, or a Jacobian; gradients of tangents and tangents of gradients are one."""
-        code, kind = self.code, self.case.procedure.kind
-        if not self.depends(self.case.loss):
-            raise NotOfferedError(self.variant.id, f"procedure {kind} of a constant")
-        if kind == "jacobian":
-            code(
-                f"gradients = {{n: tape.jacobian({self.place}, values[n]) for n in names}}",
-                BACKWARD,
-            )
-        elif kind != "jvp_of_gradient":
-            code(f"tangent = tape.jvp({self.place}, wrt)", BACKWARD)
-        if self.case.procedure.order > 1:
-            code("first = tape.gradient(loss, wrt, create_graph=True)", BACKWARD)
-            code("second = tape.gradient(tape.total(first, wrt), wrt)")
-            code("again = dict(zip(names, second, strict=True))")
-        if kind == "jvp_of_gradient":
-            code("gradients = dict(zip(names, first, strict=True))")
-        self.write_transformed()
-
     def write_training(self) -> None:
         code, case = self.code, self.case
         trained = tuple(p.name for p in case.parameters if p.name in ever_asking(case))
         wrt = (*case.wrt, *(name for name in trained if name not in case.wrt))
-        code(f"names = {self._names(wrt)}")
+        code(f"names = {self.names(wrt)}")
         if wrt != trained:
-            code(f"trained = {self._names(trained)}")
+            code(f"trained = {self.names(trained)}")
         code("losses = []")
         changes = case.procedure.changes
         with code.indent(f"for {self.turn} in range({case.procedure.steps}):"):
@@ -164,16 +135,44 @@ class TapeRun(Transforms):
             code("losses.append(loss)")
         chosen = "gradients"
         if wrt != case.wrt:
-            chosen = f"{{name: gradients[name] for name in {self._names(case.wrt)}}}"
+            chosen = f"{{name: gradients[name] for name in {self.names(case.wrt)}}}"
         code(
             f'return {{"outputs": {self.result}, "losses": losses, "gradients": {chosen}, '
             f'"parameters": {self.values.chosen(case.parameters)}{self.state_entry()}}}'
         )
 
 
+class Transformed(Transforms):
+    """`tape.jvp`, and `tape.jacobian`; gradients of tangents and tangents of gradients are one."""
+
+    def write(self) -> None:
+        code, kind = self.code, self.case.procedure.kind
+        if kind in ("jvp", "jacobian"):
+            code(f"{self.run.result} = {self.run.passed}", FORWARD)
+        else:
+            self.run.write_loss()
+        if kind != "jvp":
+            code(f"names = {self.run.names(self.case.wrt)}")
+        if kind != "jacobian":
+            code(f"wrt = {self.values.items(self.case.wrt)}")
+        if kind == "jacobian":
+            code(
+                f"gradients = {{n: tape.jacobian({self.place}, values[n]) for n in names}}",
+                BACKWARD,
+            )
+        elif kind != "jvp_of_gradient":
+            code(f"tangent = tape.jvp({self.place}, wrt)", BACKWARD)
+        if self.case.procedure.order > 1:
+            code("first = tape.gradient(loss, wrt, create_graph=True)", BACKWARD)
+            code("second = tape.gradient(tape.total(first, wrt), wrt)")
+            code("again = dict(zip(names, second, strict=True))")
+        if kind == "jvp_of_gradient":
+            code("gradients = dict(zip(names, first, strict=True))")
+
+
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for `float64`."""
-    parts = Parts(WORDS, TapeTensors, TapeRecompute, TapeRun)
+    parts = Parts(WORDS, TapeTensors, TapeRecompute, TapeRun, transforms=Transformed)
     if case.procedure.kind == "train":
         parts = parts.but(lists="nothing")  # what is trained is put back by its name
     return Emitter(case, variant, parts)

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.code import BACKWARD, FORWARD
-from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Tensors, Words
+from conformance.emit.emitter import Emitter, Forward, Parts, Recompute, Run, Tensors, Words
 from conformance.emit.expressions import class_name, function, listed
 from conformance.emit.transforms import Transforms
 from conformance.errors import NotOfferedError
@@ -142,25 +142,22 @@ class RecomputeGrad(Recompute):
         return f"tf.recompute_grad({', '.join([self.block(region), *self.misuse(region)])})"
 
 
-class Taped(Transforms):
+class Taped(Run):
     """`tf.GradientTape`. `function`, `loop` and `xla` put forward and backward into one graph;
     `forward-function` makes a graph of the forward pass, with the tape outside; `eager` makes none."""
 
     @property
-    def _one_graph(self) -> bool:
+    def one_graph(self) -> bool:
         return self.variant.name in ("function", "loop", "xla")
 
     @property
-    def _decorator(self) -> str:
+    def decorator(self) -> str:
         compiled = ", jit_compile=True" if self.variant.name == "xla" else ""
         return f"@tf.function(autograph=False{compiled})"
 
     def write_gradients(self) -> None:
-        if self.transforms:
-            self._write_transforms()
-            return
         self.write_after()
-        if self._one_graph:
+        if self.one_graph:
             self._write_function()
         else:
             self._write_taped_run()
@@ -169,62 +166,6 @@ class Taped(Transforms):
         if self.case.procedure.changes and self.variant.name != "eager":
             raise NotOfferedError(self.variant.id, "changes between steps of a compiled function")
         self.write_gradients()
-
-    def _write_transforms(self) -> None:
-        """Forward mode, by an accumulator around or inside of a tape, or a Jacobian."""
-        self.refuse_transform()
-        code, kind, sources = self.code, self.case.procedure.kind, self.case.wrt
-        forward = "forward(**values)"
-        if self.variant.name == "forward-function":
-            self._write_forward_function()
-            forward = "step(values)"
-        found = ["gradients" if kind in ("jacobian", "jvp_of_gradient") else "tangent"]
-        found += ["again"] if self.case.procedure.order > 1 else []
-        step = self.code.indent(f"{self._decorator}\ndef step(values):")
-        with step if self._one_graph else nullcontext():
-            code(f"sources = {self.values.entries(sources)}")
-            if kind != "jacobian":
-                code("tangents = [tf.identity(source) for source in sources.values()]")
-            accumulate = "tf.autodiff.ForwardAccumulator([*sources.values()], tangents)"
-            accumulator, tape = (
-                f"with {accumulate} as accumulator:",
-                "with tf.GradientTape() as tape:",
-            )
-            given = " if g is not None" if self.given(1) else ""
-            forwarded = f"outputs = {forward}", FORWARD
-            if kind == "jvp":
-                with code.indent(accumulator):
-                    code(*forwarded)
-                code(f"tangent = accumulator.jvp({self.place})")
-            elif kind == "jvp_of_gradient":
-                with code.indent(accumulator):
-                    with code.indent(tape):
-                        self._write_watch("tape")
-                        code(*forwarded)
-                        code(f"loss = {self.loss()}")
-                    code("gradients = tape.gradient(loss, sources)", BACKWARD)
-                code(
-                    f"again = {{name: accumulator.jvp(g) for name, g in gradients.items(){given}}}"
-                )
-            elif kind == "gradient_of_jvp":
-                with code.indent(tape):
-                    self._write_watch("tape")
-                    with code.indent(accumulator):
-                        code(*forwarded)
-                    code(f"tangent = accumulator.jvp({self.place})")
-                    code(f"total = {self.reduced('tangent')}")
-                code("again = tape.gradient(total, sources)", BACKWARD)
-            else:
-                with code.indent(tape):
-                    self._write_watch("tape")
-                    code(*forwarded)
-                    code(f"y = {self.place}")
-                code("gradients = tape.jacobian(y, sources)", BACKWARD)
-            if self._one_graph:
-                code(f"return outputs, {', '.join(found)}")
-        if self._one_graph:
-            code(f"outputs, {', '.join(found)} = step(values)")
-        self.write_transformed()
 
     def write_inference(self) -> None:
         self._write_inferring(FORWARD)
@@ -240,24 +181,24 @@ class Taped(Transforms):
         if self.variant.name == "eager":
             code(f"{into}{self.passed}", site)
         elif self.variant.name == "forward-function":
-            self._write_forward_function()
+            self.write_forward_function()
             code(f"{into}step(values)", site)
         else:
-            with code.indent(f"{self._decorator}\ndef infer(values):"):
+            with code.indent(f"{self.decorator}\ndef infer(values):"):
                 code("outputs = forward(**values)", site)
                 code("return outputs")
             code(f"{into}infer(values)")
 
-    def _write_forward_function(self) -> None:
+    def write_forward_function(self) -> None:
         code = self.code
-        with code.indent(f"{self._decorator}\ndef step(values):"):
+        with code.indent(f"{self.decorator}\ndef step(values):"):
             code("return forward(**values)")
 
     def _write_taped_run(self) -> None:
         """Forward under a tape, and backward, outside any graph."""
         code, case = self.code, self.case
         if self.variant.name == "forward-function":
-            self._write_forward_function()
+            self.write_forward_function()
         if case.procedure.kind == "train":
             code("losses = []")
             if case.procedure.changes:
@@ -280,7 +221,7 @@ class Taped(Transforms):
         results += ["again"] if kind in AGAIN else []
         code("# A constant cotangent would let the optimizer make one of forward and rerun.")
         head = "cotangent, cotangent2" if second else "cotangent"
-        with code.indent(f"{self._decorator}\ndef step(values, {head}):"):
+        with code.indent(f"{self.decorator}\ndef step(values, {head}):"):
             self._write_gradients()
             code(f"return {', '.join(results)}")
         ones = [self._one(case.loss)]
@@ -322,7 +263,7 @@ class Taped(Transforms):
     def _write_gradients(self) -> None:
         """Forward, loss, and the gradients of the procedure."""
         code, case, kind = self.code, self.case, self.case.procedure.kind
-        cotangent = ", output_gradients=cotangent" if self._one_graph else ""
+        cotangent = ", output_gradients=cotangent" if self.one_graph else ""
         if case.procedure.changes:
             code("sources = {name: values[name] for name in asked}")
         else:
@@ -349,7 +290,7 @@ class Taped(Transforms):
             return
         tape = "outer" if order == 2 else "outermost"
         with code.indent(f"with tf.GradientTape() as {tape}:"):
-            self._write_watch(tape)
+            self.write_watch(tape)
             self._write_order(order - 1, cotangent)
             before, given = "gradients" if order == 2 else "again", self.given(order - 1)
             one = "tf.reduce_sum(gradient)"
@@ -362,15 +303,15 @@ class Taped(Transforms):
 
     def _write_taped(self, tape: str) -> None:
         with self.code.indent(f"with {tape} as tape:"):
-            self._write_watch("tape")
+            self.write_watch("tape")
             step = self.variant.name == "forward-function"
             self.write_loss("step(values)" if step else self.passed)
             if self.case.then is not None:
                 self.code(f"then = {self.loss(self.case.then)}")
-        if not self._one_graph or self.case.procedure.between == "update":
+        if not self.one_graph or self.case.procedure.between == "update":
             self.write_between()
 
-    def _write_watch(self, tape: str) -> None:
+    def write_watch(self, tape: str) -> None:
         """Variables are watched by themselves, tensors are not."""
         ever = ever_asking(self.case)
         inputs = [v for v in self.case.inputs if v.name in ever]
@@ -401,7 +342,7 @@ class Taped(Transforms):
         trained = self._trained()
         if self.case.procedure.changes:
             every, variable = f"for name in {listed(trained)}:", "values[name]"
-        elif self._sources() == trained and not self._one_graph:
+        elif self._sources() == trained and not self.one_graph:
             every, variable = "for name, variable in sources.items():", "variable"
         elif self.emitter.in_lists:
             self.code(f"trained = {self.values.entries(trained)}")
@@ -429,7 +370,64 @@ class Taped(Transforms):
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
 
-PARTS = Parts(WORDS, Variables, RecomputeGrad, Taped, forward=Regions)
+class ForwardMode(Transforms):
+    """An accumulator, around or inside of a tape, or a tape's Jacobian."""
+
+    def write(self) -> None:
+        code, kind, sources = self.code, self.case.procedure.kind, self.case.wrt
+        forward = "forward(**values)"
+        if self.variant.name == "forward-function":
+            self.run.write_forward_function()
+            forward = "step(values)"
+        found = ["gradients" if kind in ("jacobian", "jvp_of_gradient") else "tangent"]
+        found += ["again"] if self.case.procedure.order > 1 else []
+        step = self.code.indent(f"{self.run.decorator}\ndef step(values):")
+        with step if self.run.one_graph else nullcontext():
+            code(f"sources = {self.values.entries(sources)}")
+            if kind != "jacobian":
+                code("tangents = [tf.identity(source) for source in sources.values()]")
+            accumulate = "tf.autodiff.ForwardAccumulator([*sources.values()], tangents)"
+            accumulator, tape = (
+                f"with {accumulate} as accumulator:",
+                "with tf.GradientTape() as tape:",
+            )
+            given = " if g is not None" if self.run.given(1) else ""
+            forwarded = f"outputs = {forward}", FORWARD
+            if kind == "jvp":
+                with code.indent(accumulator):
+                    code(*forwarded)
+                code(f"tangent = accumulator.jvp({self.place})")
+            elif kind == "jvp_of_gradient":
+                with code.indent(accumulator):
+                    with code.indent(tape):
+                        self.run.write_watch("tape")
+                        code(*forwarded)
+                        code(f"loss = {self.run.loss()}")
+                    code("gradients = tape.gradient(loss, sources)", BACKWARD)
+                code(
+                    f"again = {{name: accumulator.jvp(g) for name, g in gradients.items(){given}}}"
+                )
+            elif kind == "gradient_of_jvp":
+                with code.indent(tape):
+                    self.run.write_watch("tape")
+                    with code.indent(accumulator):
+                        code(*forwarded)
+                    code(f"tangent = accumulator.jvp({self.place})")
+                    code(f"total = {self.reduced('tangent')}")
+                code("again = tape.gradient(total, sources)", BACKWARD)
+            else:
+                with code.indent(tape):
+                    self.run.write_watch("tape")
+                    code(*forwarded)
+                    code(f"y = {self.place}")
+                code("gradients = tape.jacobian(y, sources)", BACKWARD)
+            if self.run.one_graph:
+                code(f"return outputs, {', '.join(found)}")
+        if self.run.one_graph:
+            code(f"outputs, {', '.join(found)} = step(values)")
+
+
+PARTS = Parts(WORDS, Variables, RecomputeGrad, Taped, forward=Regions, transforms=ForwardMode)
 #: What is compiled is a function.
 COMPILED = PARTS.but(holds="", changes={})
 VARIANTS: Mapping[str, Parts] = {

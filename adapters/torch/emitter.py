@@ -225,7 +225,7 @@ class Checkpoint(Calling):
         return [*keywords, f"context_fn={self.policy(region)}"] if kept else keywords
 
 
-class TorchRun(Accumulating, Transforms):
+class TorchRun(Accumulating):
     """`loss.backward()`, and `torch.func`; `compiled` gives the lines that have `forward` compiled."""
 
     grad = "torch.autograd.grad"
@@ -266,17 +266,16 @@ class TorchRun(Accumulating, Transforms):
             f"{self.state_entry()}}}"
         )
 
-    def write_gradients(self) -> None:
-        if not self.transforms:
-            super().write_gradients()
-            return
-        self.refuse_transform()
-        self.write_before()
+
+class ForwardMode(Transforms):
+    """Dual tensors, and `jacobian`."""
+
+    def write(self) -> None:
+        self.run.write_before()
         if self.case.procedure.kind == "jacobian":
             self._write_jacobian()
         else:
             self._write_dual()
-        self.write_transformed()
 
     def _write_jacobian(self) -> None:
         """All rows in one backward pass, of batched cotangents."""
@@ -298,7 +297,7 @@ class TorchRun(Accumulating, Transforms):
             if kind != "jvp_of_gradient":
                 code(f"tangent = forward_ad.unpack_dual({self.place}).tangent")
             else:
-                given = f"{self.loss()}, [*wanted.values()]"
+                given = f"{self.run.loss()}, [*wanted.values()]"
                 code(f"taken = torch.autograd.grad({given}, allow_unused=True)", BACKWARD)
                 code(f"gradients = {{n: g for n, g in zip({wrt}, taken) if g is not None}}")
                 tangent = "forward_ad.unpack_dual(gradient).tangent"
@@ -328,7 +327,7 @@ class Inside(Forward):
         super().write_region(region)
 
 
-EAGER = Parts(WORDS, TorchTensors, Checkpoint, TorchRun)
+EAGER = Parts(WORDS, TorchTensors, Checkpoint, TorchRun, transforms=ForwardMode)
 SELECTIVE = EAGER.but(*selective.IMPORTS, recompute=partial(Checkpoint, policies=Policies))
 COMPILED = EAGER.but(
     *compiling.IMPORTS,

@@ -34,6 +34,7 @@ from conformance.emit.lists import Item
 from conformance.emit.part import OWN_NAMES, PROCEDURES, RAISE_IF, Call, Part, Words, Writer
 from conformance.emit.recompute import Calling, Recompute
 from conformance.emit.running import Run
+from conformance.emit.transforms import Transforms
 from conformance.emit.values import Tensors, Values
 from conformance.errors import AdapterError, NotOfferedError
 from conformance.language.backward import TOLD
@@ -93,6 +94,8 @@ class Parts:
     forward: Callable[[Emitter], Forward] = Forward
     #: What `run` reads out of `values`.
     values: Callable[[Emitter], Values] = Values
+    #: `run` in forward mode, and of Jacobians.
+    transforms: Callable[[Emitter], Transforms] = Transforms
 
     def but(self, *imports: str, **changes: Any) -> Parts:
         """The parts of another variant: with other parts, with other words (`lists="all"`), and with
@@ -112,6 +115,7 @@ class Emitter:
     forward: Forward
     values: Values
     run: Run
+    transforms: Transforms
 
     def __init__(self, case: Case, variant: Variant, parts: Parts) -> None:
         self.case, self.variant, self.words = case, variant, parts.words

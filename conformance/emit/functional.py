@@ -11,7 +11,6 @@ from conformance.emit.emitter import Emitter
 from conformance.emit.expressions import listed
 from conformance.emit.part import PROCEDURES, Words
 from conformance.emit.running import Run
-from conformance.emit.transforms import Transforms
 from conformance.errors import NotOfferedError
 from conformance.model.case import Array
 from conformance.model.program import Site
@@ -167,7 +166,7 @@ class Functional(Run):
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")
 
 
-class Lazy(Functional, Transforms):
+class Lazy(Functional):
     """`run` of lazy frameworks, for all procedures but `second_backward` and `per_output`. One transform
     gives the graphs of a loss and of its gradients; a careful user evaluates the loss first.
 
@@ -243,7 +242,7 @@ class Lazy(Functional, Transforms):
                 code(f"return {total.format('second')}, *taken")
 
 
-class Pullback(Functional, Transforms):
+class Pullback(Functional):
     """`run`, for all procedures, of frameworks in which differentiating a function gives its value and a
     pullback, from cotangents of the value to gradients, which may be called as often as one likes.
 

@@ -127,6 +127,7 @@ class Part:
     forward: Any
     values: Any
     run: Any
+    transforms: Any
 
     def __init__(self, emitter: Any) -> None:
         self.emitter, self.words = emitter, emitter.words

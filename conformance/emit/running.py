@@ -7,7 +7,7 @@ from functools import cached_property
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.containers import part_of
 from conformance.emit.expressions import listed
-from conformance.emit.part import Part
+from conformance.emit.part import FURTHER, Part
 from conformance.emit.usual import LEFT, LISTS
 from conformance.errors import NotOfferedError
 from conformance.language.operations import NOTED, RANDOM
@@ -44,6 +44,8 @@ class Run(Part):
                 self.write_inference()
             elif self.case.procedure.kind == "train":
                 self.write_training()
+            elif self.case.procedure.kind in FURTHER:
+                self.transforms.write_gradients()
             else:
                 self.write_gradients()
 

@@ -1,34 +1,39 @@
-"""What programs in forward mode, and of whole Jacobians, have in common: the function of a dict of
-tensors that a framework's transform is given."""
+"""Writes `run` in forward mode, and of whole Jacobians."""
 
 from conformance.emit.code import BACKWARD, FORWARD
 from conformance.emit.expressions import listed
-from conformance.emit.part import FURTHER
-from conformance.emit.running import Run
+from conformance.emit.part import Part
 from conformance.errors import NotOfferedError
 
 
-class Transforms(Run):
-    """`run` of the procedures in `FURTHER`; a framework adds the lines of each."""
+class Transforms(Part):
+    """Writes what the procedures in `FURTHER` have in common; a framework adds the lines of each."""
 
-    @property
-    def transforms(self) -> bool:
-        """Whether the procedure is one of these."""
-        return self.case.procedure.kind in FURTHER
+    def write_gradients(self) -> None:
+        """What `run` does after its beginning."""
+        self._refuse()
+        self.write()
+        self._write_returned()
+
+    def write(self) -> None:
+        """The lines that give `outputs`, and what the procedure asks for: `gradients` or `tangent`, and
+        `again`. Raises `NotOfferedError` unless they are written."""
+        raise NotOfferedError(self.variant.id, f"procedure {self.case.procedure.kind}")
 
     @property
     def place(self) -> str:
         """The expression of the output that is differentiated."""
-        return self.loss_place()
+        place: str = self.run.loss_place()
+        return place
 
-    def refuse_transform(self) -> None:
+    def _refuse(self) -> None:
         """Raise `NotOfferedError` where nothing is differentiated, or an operation has no tangent."""
         kind = self.case.procedure.kind
-        if not self.depends(self.case.loss):
+        if not self.run.depends(self.case.loss):
             raise NotOfferedError(self.variant.id, f"procedure {kind} of a constant")
         if self.case.hooks:
             raise NotOfferedError(self.variant.id, f"hooks where the procedure is {kind}")
-        self.refuse_orders(self.case.procedure.order)
+        self.run.refuse_orders(self.case.procedure.order)
         if kind == "jacobian":
             return
         for _, statement in self.case.statements():
@@ -51,12 +56,11 @@ class Transforms(Run):
             self.code("seen.append(outputs)")
             self.code(f"return {result}", BACKWARD)
 
-    def write_transformed(self) -> None:
-        """What `run` returns; `gradients`, or for tangents `tangent`, is there."""
+    def _write_returned(self) -> None:
         name, kind = self.case.differentiated[0], self.case.procedure.kind
         taken = f'{{"{name}": tangent}}' if kind in ("jvp", "gradient_of_jvp") else "gradients"
         more = ', "again": again' if self.case.procedure.order > 1 else ""
         self.code(
-            f'return {{"outputs": outputs, "losses": [{self.loss()}], "gradients": {taken}{more}'
-            f"{self.state_entry()}}}"
+            f'return {{"outputs": outputs, "losses": [{self.run.loss()}], "gradients": {taken}{more}'
+            f"{self.run.state_entry()}}}"
         )
