@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import cast
 
@@ -50,7 +50,9 @@ def changing(
             held = tensor_of(array.name, values)
             halved = 0.5 * held.data if change.kind in ("assign", "replace") else held.data
             cut = halved[:rows] if of_rows else halved
-            values[array.name] = tape.tensor(cut, held.dtype, array.gradient)
+            made = tape.tensor(cut, held.dtype, array.gradient)
+            # What is halved in place is what training made, and not rounded.
+            values[array.name] = replace(made, data=cut) if change.kind == "assign" else made
     return []
 
 

@@ -145,9 +145,10 @@ class _Way:
     def root(self, number: int) -> int:
         """The number of the tensor that owns a tensor's memory."""
         tensors = self.dataflow.tensors
-        while self.views:
-            step = tensors[number].producer
-            if step is None or step.statement.op not in VIEWS | _PARTS:
+        while (step := tensors[number].producer) is not None:
+            operation = OPERATIONS[step.statement.op]
+            # A hook is on the tensor itself; a view may be another tensor.
+            if not operation.hooks and not (self.views and operation.name in VIEWS | _PARTS):
                 break
             source = step.arguments["x"][0]
             same = tensors[source].dtype == tensors[number].dtype
