@@ -91,6 +91,10 @@ def _fill(array: Array, rng: np.random.Generator) -> Elements:
     return rng.integers(int(numbers[0]), int(numbers[1]), shape)
 
 
+class DrawsError(ValueError):
+    """What a framework drew is not what the program draws."""
+
+
 class Interpreter:
     """One forward pass of a case on the tape, every region called directly.
 
@@ -209,7 +213,7 @@ class Interpreter:
 
     def _sampled(self, step: Step, samples: Drawn, x: ProgramValue) -> Tensor | None:
         """The result of a random statement from the framework's samples, `None` where it was left out;
-        `x` is its tensor argument, if any. Raises `ValueError` where the framework drew fewer, or a
+        `x` is its tensor argument, if any. Raises `DrawsError` where the framework drew fewer, or a
         tensor of another shape."""
         op, options = step.statement.op, step.statement.options
         shape = x.shape if isinstance(x, Tensor) else options.get("shape", ())
@@ -219,13 +223,13 @@ class Interpreter:
         if 0 in shape:
             return None
         if not waiting:
-            raise ValueError(f"no draw is left for statement {place}")
+            raise DrawsError(f"no draw is left for statement {place}")
         sample = waiting.pop(0)
         if sample is None:
             return None
         sample = np.asarray(sample)
         if sample.shape != shape:
-            raise ValueError(f"the draw of {place} has shape {sample.shape}, should be {shape}")
+            raise DrawsError(f"the draw of {place} has shape {sample.shape}, should be {shape}")
         if not isinstance(x, Tensor):
             return tape.tensor(sample)
         if op == "rrelu":
