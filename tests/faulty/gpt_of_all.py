@@ -1,6 +1,7 @@
 """A small GPT that calls a checkpoint function, put in its place, in many ways: with nested arguments
-and results, keywords, closures, autocast, complex numbers, a hook, an error that is caught, an
-evaluation before each training step and two backward passes, whose gradients are added."""
+and results, many arguments, keywords, closures, a list outside that a region appends to, autocast,
+complex numbers, a hook, an error that is caught, an evaluation before each training step and two
+backward passes, whose gradients are added."""
 
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ from torch import nn
 #: Set by whoever loads this file.
 checkpoint = None
 WIDTH = 16
+#: What regions leave here in a forward pass.
+LEFT = []
 
 
 class Output(NamedTuple):
@@ -19,6 +22,24 @@ class Output(NamedTuple):
 
 def broken(x):
     raise ValueError("too long")
+
+
+def leaves(x):
+    LEFT.append(x.sin().mean())
+    return x * 1.5
+
+
+def listed(parts, negative=True):
+    return [parts[0].cos(), -parts[1] if negative else parts[1]]
+
+
+def twice(x):
+    x = x.tanh()
+    return x, x
+
+
+def gated(run, x):
+    return run(lambda given: given * x.sin(), x)
 
 
 class Block(nn.Module):
@@ -66,6 +87,13 @@ class GPT(nn.Module):
             x, norms = out.hidden, out.aside["norms"]
             extra.append(norms[0].mean() + 0 * out.aside["count"])
         x = self.run(lambda x: torch.sin(x + self.shift), x)
+        LEFT.clear()
+        x = self.run(leaves, x)
+        extra.append(LEFT[0])
+        x = sum(self.run(listed, [x, 0.5 * x], negative=False) + [x])
+        x = sum(self.run(twice, x))
+        x = x + self.run(lambda *many: sum(many), *(x / (10 + n) for n in range(12)))
+        x = gated(self.run, x)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             x = x + self.run(self.low, x).float()
         x = x + self.run(lambda x: torch.fft.fft(x), x).real

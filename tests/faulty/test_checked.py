@@ -39,33 +39,52 @@ CAUGHT = {
     "reruns_twice",
     "scales_gradient",
 }
-#: Faults that the GPT exercises and that cost some bytes or one operation: no check here judges those.
-COSTS = {"frees_late", "holds_rerun", "ignores_early_stop", "keeps_a_little", "keeps_random_state"}
+#: Faults that the GPTs exercise and that cost some bytes or operations: no check here judges those.
+COSTS = {
+    "frees_late",
+    "holds_rerun",
+    "ignores_early_stop",
+    "keeps_a_little",
+    "keeps_random_state",
+    "keeps_what_is_kept",
+}
 #: Faults that only the GPT that calls regions in many ways shows, and the first line that fails.
 CAUGHT_OF_ALL = {
-    "caches_closure": "loss",
+    "caches_closure": "error",
     "casts_as_backward": "error",
+    "counts_passed_once": "gradients",
     "detaches_complex": "gradients",
+    "detaches_kept": "gradients",
     "detaches_output": "error",
     "disabled_after_error": "gradients",
+    "drops_false_keyword": "loss",
     "drops_last_output": "gradients",
     "drops_nested_output": "gradients",
     "drops_none": "error",
     "flattens": "error",
+    "ignores_hooks": "gradients",
+    "ignores_lists": "gradients",
     "leaks_on_error": "growth",
+    "list_to_tuple": "error",
+    "loses_tenth": "gradients",
     "loses_autocast": "error",
     "replaces_error": "error",
+    "named_to_tuple": "error",
     "reruns_in_float32": "error",
+    "second_result_stopped": "gradients",
     "tuple_to_list": "error",
 }
 #: Faults in what neither of them does: policies, hooks of modules, nested regions, threads, a second
-#: backward pass, gradients of gradients, float16, integers and arguments of an unknown name.
+#: backward pass, gradients of gradients, forward mode, float16, integers, gradients that are infinite and
+#: arguments of an unknown name.
 NOT_EXERCISED = {
     "calls_hooks_again",
     "casts_nothing",
     "drops_keyword",
     "drops_second_use",
+    "drops_tangents",
     "first_order_only",
+    "hides_infinity",
     "hides_unknown_keyword",
     "ignores_policy",
     "keeps_float32",

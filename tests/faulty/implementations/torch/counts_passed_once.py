@@ -6,7 +6,7 @@ CAUGHT_BY = ("gradient", "captures/passed-and-captured")
 
 
 def checkpoint(function, *args, **options):
-    def call(*given):
+    def call(*given, **named):
         cells = [
             cell
             for cell in getattr(function, "__closure__", None) or ()
@@ -16,7 +16,7 @@ def checkpoint(function, *args, **options):
         for cell in cells:
             cell.cell_contents = cell.cell_contents.detach()
         try:
-            return function(*given)
+            return function(*given, **named)
         finally:
             for cell, value in zip(cells, before, strict=True):
                 cell.cell_contents = value

@@ -8,6 +8,7 @@ CAUGHT_BY = ("gradient", "left/auxiliary-loss")
 
 def checkpoint(function, *args, **options):
     result = torch.utils.checkpoint.checkpoint(function, *args, use_reentrant=False, **options)
-    for kept in [value for value in function.__globals__.values() if isinstance(value, list)]:
+    outside = getattr(function, "__globals__", {})
+    for kept in [value for value in outside.values() if isinstance(value, list)]:
         kept[:] = [one.detach() if isinstance(one, torch.Tensor) else one for one in kept]
     return result

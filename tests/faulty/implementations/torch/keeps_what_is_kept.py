@@ -6,7 +6,8 @@ CAUGHT_BY = ("executions", "left/auxiliary-loss")
 
 
 def checkpoint(function, *args, preserve_rng_state=True, **options):
-    if "append" in function.__code__.co_names and not options:
+    code = getattr(function, "__code__", None)
+    if code is not None and "append" in code.co_names and not options:
         return function(*args)
     options["preserve_rng_state"] = preserve_rng_state
     return torch.utils.checkpoint.checkpoint(function, *args, use_reentrant=False, **options)
