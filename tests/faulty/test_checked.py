@@ -75,7 +75,7 @@ CAUGHT_OF_ALL = {
     "tuple_to_list": "error",
 }
 #: Faults in what neither of them does: policies, hooks of modules, nested regions, threads, a second
-#: backward pass, gradients of gradients, forward mode, float16, integers, gradients that are infinite and
+#: backward pass, gradients of gradients, forward mode, float16, integers, infinite gradients and
 #: arguments of an unknown name.
 NOT_EXERCISED = {
     "calls_hooks_again",
