@@ -3,7 +3,8 @@
 Each class of `MODELS` is made small, with random weights (`tools/model_program.py`), and checked in
 both modes of `torch.utils.checkpoint`, each in a process of its own. Run it where PyTorch and
 transformers are installed: `python -m tools.models`. `--only GPT2 Bert` checks the classes whose names
-contain one of these words, and writes no page.
+contain one of these words, and writes no page. `--results FILE` keeps each outcome in a file and takes
+those that are there, so that a run can be continued; `--processes 2` checks two models at once.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ import contextlib
 import gc
 import importlib
 import importlib.metadata
+import json
 import multiprocessing
 import os
 import re
 import resource
 import signal
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from multiprocessing.connection import Connection
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import NamedTuple
 
@@ -149,26 +153,56 @@ def _answer(connection: Connection, name: str, mode: str) -> None:
     connection.send(outcome)
 
 
-def checked_apart(name: str, mode: str) -> Outcome:
-    """Check a class in a copy of this process: one that dies or hangs takes nothing with it."""
+class Running(NamedTuple):
+    """A class that a copy of this process checks: one that dies or hangs takes nothing with it."""
+
+    name: str
+    mode: str
+    process: ForkProcess
+    answers: Connection
+    until: float
+
+    def outcome(self) -> Outcome:
+        """What became of it. Ends the process."""
+        try:
+            if not self.answers.poll():
+                return Outcome("not checked", f"no answer within {LIMIT * WAITING} s")
+            outcome: Outcome = self.answers.recv()
+            return outcome
+        except EOFError:
+            self.process.join()
+            if self.process.exitcode == -signal.SIGXCPU:
+                return Outcome("not checked", f"took more than {LIMIT} s of processor time")
+            return Outcome("wrong", f"the process ended with status {self.process.exitcode}")
+        finally:
+            self.process.kill()
+            self.process.join()
+            self.answers.close()
+
+
+def _start(name: str, mode: str) -> Running:
     fork = multiprocessing.get_context("fork")
     ours, theirs = fork.Pipe()
     process = fork.Process(target=_answer, args=(theirs, name, mode))
     process.start()
     theirs.close()
-    try:
-        if not ours.poll(LIMIT * WAITING):
-            return Outcome("not checked", f"no answer within {LIMIT * WAITING} s")
-        outcome: Outcome = ours.recv()
-    except EOFError:
-        process.join()
-        if process.exitcode == -signal.SIGXCPU:
-            return Outcome("not checked", f"took more than {LIMIT} s of processor time")
-        return Outcome("wrong", f"the process ended with status {process.exitcode}")
-    finally:
-        process.kill()
-        process.join()
-    return outcome
+    return Running(name, mode, process, ours, time.monotonic() + LIMIT * WAITING)
+
+
+def checked_apart(
+    wanted: Iterable[tuple[str, str]], processes: int
+) -> Iterator[tuple[str, str, Outcome]]:
+    """Check classes in modes, so many at once, and give the outcome of each when it is there."""
+    waiting, running = deque(wanted), list[Running]()
+    while waiting or running:
+        while waiting and len(running) < processes:
+            running.append(_start(*waiting.popleft()))
+        left = min(one.until for one in running) - time.monotonic()
+        ready = wait([one.answers for one in running], max(0, left))
+        for one in list(running):
+            if one.answers in ready or one.until <= time.monotonic():
+                running.remove(one)
+                yield one.name, one.mode, one.outcome()
 
 
 def page(found: Mapping[str, Mapping[str, Outcome]], kinds: Mapping[str, str]) -> Iterator[str]:
@@ -232,7 +266,9 @@ def _groups(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=[])
-    only = parser.parse_args().only
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--processes", type=int, default=1)
+    options = parser.parse_args()
     # What every process needs is imported before they part.
     for module in ("torch.utils.checkpoint", "transformers", "conformance.checking.judge"):
         importlib.import_module(module)
@@ -240,18 +276,23 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # a check collects garbage often
 
-    found: dict[str, dict[str, Outcome]] = {}
-    for name in kinds:
-        if only and not any(word in name for word in only):
-            continue
-        found[name] = {mode: checked_apart(name, mode) for mode in MODES}
-        print(
-            name,
-            *(f"{m}: {o.kind} {o.words}" for m, o in found[name].items()),
-            sep="\n  ",
-            flush=True,
-        )
-    if not only:
+    chosen = [n for n in kinds if not options.only or any(word in n for word in options.only)]
+    found: dict[str, dict[str, Outcome]] = {name: {} for name in chosen}
+    with contextlib.ExitStack() as stack:
+        kept = None
+        if options.results:
+            kept = stack.enter_context(options.results.open("a+", encoding="utf-8"))
+            kept.seek(0)
+            for name, mode, *outcome in map(json.loads, kept):
+                if name in found:
+                    found[name][mode] = Outcome(*outcome)
+        wanted = ((n, mode) for n, of in found.items() for mode in MODES if mode not in of)
+        for name, mode, outcome in checked_apart(wanted, options.processes):
+            found[name][mode] = outcome
+            print(f"{name}, {mode}: {outcome.kind} {outcome.words}", flush=True)
+            if kept is not None:
+                print(json.dumps([name, mode, *outcome]), file=kept, flush=True)
+    if not options.only:
         PAGE.write_text("\n".join(page(found, kinds)) + "\n", "utf-8")
 
 
