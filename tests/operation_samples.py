@@ -180,6 +180,19 @@ NUMBERS: list[tuple[str, list[str], dict[str, tuple[int, ...]], NumPy]] = [
         lambda a: a.transpose(2, 0, 1),
     ),
     (
+        "broadcast_to",
+        ["b = broadcast_to(a, shape=[2, 3, 4])", "y = multiply(b, c)"],
+        {"a": (3, 1), "c": (2, 3, 4)},
+        lambda a, c: np.broadcast_to(a, (2, 3, 4)) * c,
+    ),
+    (
+        "slice",
+        ["y = slice(a, start=1, stop=4, step=2, axis=1)"],
+        {"a": MATRIX},
+        lambda a: a[:, 1:4:2],
+    ),
+    ("slice", ["y = slice(a, stop=2, axis=-2)"], {"a": (2, 3, 4)}, lambda a: a[:, :2]),
+    (
         "concat",
         ["y = concat([a, b, a], axis=1)"],
         {"a": MATRIX, "b": (3, 2)},
@@ -214,6 +227,7 @@ RANDOM_OR_RAISING = {"dropout", "uniform", "raise_if", "rrelu", "raise_in_rerun"
 IN_CASES = {
     "hooked",
     "rrelu",
+    "where",
     "sin_or_cos",
     "unsteady_sin",
     "counted_sin",

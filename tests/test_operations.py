@@ -66,6 +66,7 @@ def test_every_differentiable_argument_has_needs() -> None:
     assert without == {
         ("accumulate_sin", "total"),  # state
         ("embedding", "indices"),  # integers
+        ("where", "condition"),  # bools
         ("batch_norm", "running_mean"),  # state
         ("batch_norm", "running_var"),
         ("stop_gradient", "x"),  # what it is for

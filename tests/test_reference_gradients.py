@@ -110,6 +110,11 @@ def _asking(x: Any) -> Any:
     return tape.add(tape.asking_sin(x), tape.stop_gradient(tape.sin(x)))
 
 
+def _chosen(a: Any, b: Any) -> Any:
+    condition = tape.tensor([[True, False, True], [False, False, True]], dtype="bool")
+    return tape.where(condition, a, b)
+
+
 def _drawn(x: Any) -> Any:
     """The same slopes at every call."""
     tape.seed(3)
@@ -189,6 +194,10 @@ TRIALS = [
     ),
     Trial("reshape", [(2, 6)], {"shape": (3, -1)}),
     Trial("permute_dims", [(2, 3, 4)], {"axes": (2, 0, 1)}),
+    Trial("where", [(2, 3), (2, 3)], call=_chosen),
+    Trial("broadcast_to", [(3, 1)], {"shape": (2, 3, 4)}),
+    Trial("slice", [(5, 3)], {"start": 1, "step": 2}),
+    Trial("slice", [(2, 5)], {"stop": 3, "axis": -1}),
     Trial("concat", [(2, 3), (2, 1)], {"axis": 1}, call=lambda *t, axis: tape.concat(t, axis)),
     Trial("concat", [(2, 3), (1, 3)], call=lambda *t: tape.concat(t)),
     Trial("split", [(4, 3)], {"sections": 2}),
@@ -435,6 +444,11 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
     "mean": np.mean,
     "reshape": lambda x, shape: x.reshape(shape),
     "permute_dims": np.transpose,
+    "where": lambda a, b: np.where([[True, False, True], [False, False, True]], a, b),
+    "broadcast_to": np.broadcast_to,
+    "slice": lambda x, start=0, stop=None, step=1, axis=0: x.swapaxes(0, axis)[
+        start:stop:step
+    ].swapaxes(0, axis),
     "concat": lambda *arrays, axis=0: np.concatenate(arrays, axis),
     "split": lambda x, sections, axis=0: tuple(np.split(x, sections, axis)),
     "astype": lambda x, dtype: x.astype(dtype),

@@ -62,6 +62,10 @@ HELPERS: Mapping[str, str] = {
             var = np.var(x, axis=-1, keepdims=True)
             return (x - mean) / np.sqrt(var + eps) * gamma + beta
         """,
+    "broadcast_to": """
+        def broadcast_to(x, shape):
+            return x + np.zeros(shape, x.dtype)
+        """,
     "rrelu": """
         def rrelu(x, low, high):
             slope = np.random.uniform(low, high, x.shape).astype(x.dtype)
@@ -124,8 +128,10 @@ OPERATIONS: Mapping[str, Writer] = {
     "dropout": _dropout,
     "sum": _axis,
     "mean": _axis,
+    "slice": usual.sliced,
     "reshape": "np.reshape({x}, {shape})",
     "permute_dims": "np.transpose({x}, {axes})",
+    "broadcast_to": "broadcast_to({x}, {shape})",
     "stop_gradient": "getval({x})",
     "uniform": _uniform,
     "uniform_from": _uniform,

@@ -152,6 +152,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "dropout": "dropout({key}, {x}, p={p})",
     "sum": usual.reduced,
     "mean": usual.reduced,
+    "slice": usual.sliced,
     "reshape": "{x}.reshape({shape})",
     "permute_dims": "{x}.transpose({axes})",
     "concat": "jnp.concat({arrays}, axis={axis})",

@@ -120,6 +120,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "reshape": "ops.reshape({x}, {shape})",
     "permute_dims": "ops.transpose({x}, {axes})",
     "concat": "ops.concatenate({arrays}, axis={axis})",
+    "slice": usual.sliced,
     "split": "ops.split({x}, {sections}, axis={axis})",
     "to_complex": "ops.view_as_complex(ops.stack([{a}, {b}], axis=-1))",
     "astype": 'ops.cast({x}, "{dtype}")',

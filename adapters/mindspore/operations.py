@@ -64,6 +64,7 @@ OPERATIONS: Mapping[str, Writer] = {
     ),
     "sum": _reduced,
     "mean": _reduced,
+    "slice": usual.sliced,
     "reshape": "{x}.reshape({shape})",
     "permute_dims": "ops.permute({x}, {axes})",
     "concat": "ops.cat({arrays}, axis={axis})",

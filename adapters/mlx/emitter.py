@@ -50,7 +50,8 @@ class Arrays(Tensors):
     """MLX's arrays, and keys."""
 
     def tensor(self, array: Array, source: str) -> str:
-        return like_numpy("mx", array, source, f"mx.{array.dtype}")
+        dtype = "bool_" if array.dtype == "bool" else array.dtype
+        return like_numpy("mx", array, source, f"mx.{dtype}")
 
     def framework_generator(self, seed: int) -> str:
         return f"mx.random.key({seed})"

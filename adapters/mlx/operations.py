@@ -110,6 +110,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "dropout": _dropout,
     "sum": usual.reduced,
     "mean": usual.reduced,
+    "slice": usual.sliced,
     "reshape": "{x}.reshape({shape})",
     "permute_dims": "{x}.transpose({axes})",
     "stop_gradient": "mx.stop_gradient({x})",

@@ -101,6 +101,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "dropout": _dropout,
     "sum": _reduced,
     "mean": _reduced,
+    "slice": usual.sliced,
     "reshape": "paddle.reshape({x}, {shape})",
     "permute_dims": "paddle.transpose({x}, {axes})",
     "concat": "paddle.concat({arrays}, axis={axis})",

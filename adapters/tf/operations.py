@@ -138,6 +138,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "log": "tf.math.log({x})",
     "softmax": "tf.nn.softmax({x}, axis={axis})",
     "dropout": _dropout,
+    "slice": usual.sliced,
     "reshape": "tf.reshape({x}, {shape})",
     "permute_dims": "tf.transpose({x}, {axes})",
     "concat": "tf.concat({arrays}, axis={axis})",

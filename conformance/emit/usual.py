@@ -77,6 +77,8 @@ def functions(module: str) -> dict[str, str]:
     return {
         **{name: f"{module}.{name}({{x}})" for name in _OF_ONE},
         "maximum": f"{module}.maximum({{a}}, {{b}})",
+        "where": f"{module}.where({{condition}}, {{a}}, {{b}})",
+        "broadcast_to": f"{module}.broadcast_to({{x}}, {{shape}})",
         "cumulative_sum": f"{module}.cumsum({{x}}, axis={{axis}})",
     }
 
@@ -145,6 +147,17 @@ def stride_and_padding(options: Mapping[str, Option], same: str = 'padding="same
 def _conv2d(call: Call, function: str = "conv2d", same: str = 'padding="same"') -> str:
     words = [call.arguments["x"], call.arguments["w"], *stride_and_padding(call.options, same)]
     return f"{function}({', '.join(words)})"
+
+
+def sliced(call: Call) -> str:
+    """A part along an axis, as an index: `x[:, 1:3]`."""
+    start, stop, step, axis = (call.options[name] for name in ("start", "stop", "step", "axis"))
+    assert isinstance(axis, int)
+    until = "" if stop is None else stop
+    part = f"{start or ''}:{until}" + ("" if step == 1 else f":{step}")
+    along = [":"] * axis if axis >= 0 else ["..."]
+    after = [":"] * (-axis - 1) if axis < 0 else []
+    return f"{call.arguments['x']}[{', '.join([*along, part, *after])}]"
 
 
 def reduced(call: Call, *, axis: str = "axis", keepdims: str = "keepdims") -> str:

@@ -93,8 +93,9 @@ class Arguments:
             chosen = choices.one(unread or fitting) if choices.chance(75) else choices.one(fitting)
         elif name in (operation.parts, operation.over):
             raise UnfitError
-        elif name == operation.whole:
-            chosen = self.leaf(self._shape(pattern), "int32", {"integers": [0, 2]})
+        elif name in (operation.whole, operation.truths):
+            dtype = "int32" if name == operation.whole else "bool"
+            chosen = self.leaf(self._shape(pattern), dtype, {"integers": [0, 2]})
         else:
             exact = "float32" if operation.exact else ""
             chosen = self.leaf(self._shape(pattern), self._dtype or exact)
@@ -105,7 +106,8 @@ class Arguments:
     def _fitting(self, name: str, pattern: Pattern) -> list[str]:
         """The tensors that can be this argument."""
         operation, scope = self.operation, self.scope
-        kind = {operation.whole: "int", operation.parts: "complex"}.get(name, "float")
+        kinds = {operation.whole: "int", operation.truths: "bool", operation.parts: "complex"}
+        kind = kinds.get(name, "float")
         names = [n for n in scope.tensors(kind) if self._fits(scope.tensor(n), pattern)]
         if operation.takes_gradient:
             names = [n for n in names if scope.tensor(n).node]
@@ -138,7 +140,7 @@ class Arguments:
         """The name of a new tensor of the case, which can be read from now on."""
         choices, scope = self.choices, self.scope
         captured = "captured-parameter" in self.allowed or not scope.depth
-        parameter = choices.chance(60) and captured and "int" not in dtype
+        parameter = choices.chance(60) and captured and "int" not in dtype and dtype != "bool"
         section = "parameters" if parameter else "inputs"
         filled = fill or self.fill or SIGNED
         name = self.declared.tensor(section, shape, filled, dtype, choices.chance(8))
@@ -197,6 +199,8 @@ class Arguments:
         axes = range(len(shape or ()))
         if spec.means == "shape":
             return _DRAWN if shape is None else _regrouped(shape)
+        if spec.means == "wider":
+            return [[2, *(shape or ())], [4 if n == 1 else n for n in shape or ()]]
         if spec.means == "axis":
             return [axis - 1 for axis in axes]
         if spec.means == "order":

@@ -42,7 +42,7 @@ class Tensor:
 
     of: str
     asks: bool = False
-    #: That of a tensor that the program starts from.
+    #: That of a tensor that the program starts from, and `bool` where one is computed from bools alone.
     dtype: str = field(default="", kw_only=True)
     floating: bool = True
     maker: Statement | None = None
@@ -194,8 +194,17 @@ class Flow:
         else:
             tensors = [tensor.floating for tensor in read if tensor.of != "value"]
             floating = node.op not in BOOLS and (not tensors or any(tensors))
+        kinds = {str(node.options.get("dtype", tensor.dtype)) for tensor in read}
+        dtype = "bool" if kinds == {"bool"} else ""
         made = tuple(
-            Tensor("computed", asks and floating, floating, node, moment=self._moment)
+            Tensor(
+                "computed",
+                asks and floating,
+                dtype=dtype,
+                floating=floating,
+                maker=node,
+                moment=self._moment,
+            )
             for _ in node.targets
         )
         if OPERATIONS[node.op].raises:  # if it does not raise, it returns its argument as it is

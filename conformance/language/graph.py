@@ -205,7 +205,8 @@ class Run:
             return
         if operation.takes_gradient and not (self._recording and every[0].asks):
             raise NodeError("detached")
-        dtype = str(statement.options.get("dtype", every[0].dtype if every else ""))
+        first = next((t for t in every if t.floating), every[0] if every else None)
+        dtype = str(statement.options.get("dtype", first.dtype if first else ""))
         floating = "float" in str(statement.options.get("dtype", "float")) and (
             not every or any(t.floating for t in every)
         )

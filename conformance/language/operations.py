@@ -29,16 +29,16 @@ class OptionSpec:
     """A keyword of an operation: its type, its default, and for `str` the allowed words.
 
     A generated program gives it one of the values `tried`, or what it `means`: an axis of the first
-    argument, all of its axes in some `order`, a `shape`, or into how many `parts` an axis is divided;
-    only `beside` another option, or `instead` of one. Another value than the default may need a
-    `capability`.
+    argument, all of its axes in some `order`, a `shape`, a `wider` one that the argument is broadcast
+    to, or into how many `parts` an axis is divided; only `beside` another option, or `instead` of one.
+    Another value than the default may need a `capability`.
     """
 
     type: OneOf["int", "float", "bool", "str", "ints", "dtype"]
     default: object = _REQUIRED
     words: tuple[str, ...] = ()
     tried: tuple[Any, ...] = ()
-    means: OneOf["", "axis", "order", "shape", "parts"] = ""
+    means: OneOf["", "axis", "order", "shape", "wider", "parts"] = ""
     beside: str = ""
     instead: str = ""
     capability: str = ""
@@ -52,18 +52,19 @@ class OptionSpec:
 class Operation:
     """One operation.
 
-    `tensors` are its positional arguments; one that ends in `...` takes a list (`concat([a, b])`),
-    one that ends in `?` is not a tensor. `results` is the number of results, 0 where an option says
-    so. `updates` names arguments that are changed in place (running statistics), `whole` those that
-    hold whole numbers, `parts` those that are complex. `over` names an argument that programs write the
-    result over, `within` a word of the region that it must stand in, `between` the word for what happens
-    between forward and backward that changes what it computes. `raises` is the error that it
-    raises where its flag is true. `unlike` says that programs do something else in the rerun, and that
-    implementations differ on it. Frameworks compute what is `exact` in float32 and float64 alone. Of a
-    `joint` operation, an element of the result depends on more than one of the argument. The result of
-    a `view` may share its memory with the argument. Of equal arguments of one that is `apart`, little
-    but rounding errors would be left in its result or its gradients. Autocast has one that is `lowered`
-    compute in low precision. One that `hooks` registers a hook on its argument, and returns it.
+    `tensors` are its positional arguments; one that ends in `...` takes a list (`concat([a, b])`), one
+    that ends in `?` is not a tensor. `results` is the number of results, 0 where an option says so.
+    `updates` names arguments that are changed in place (running statistics), `whole` those that hold
+    whole numbers, `truths` those that hold bools, `parts` those that are complex. `over` names an
+    argument that programs write the result over, `within` a word of the region that it must stand in,
+    `between` the word for what happens between forward and backward that changes what it computes.
+    `raises` is the error that it raises where its flag is true. `unlike` says that programs do something
+    else in the rerun, and that implementations differ on it. Frameworks compute what is `exact` in
+    float32 and float64 alone. Of a `joint` operation, an element of the result depends on more than one
+    of the argument. The result of a `view` may share its memory with the argument. Of equal arguments of
+    one that is `apart`, little but rounding errors would be left in its result or its gradients.
+    Autocast has one that is `lowered` compute in low precision. One that `hooks` registers a hook on its
+    argument, and returns it.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Operation:
     updates: tuple[str, ...]
     capability: str
     whole: str = ""
+    truths: str = ""
     parts: str = ""
     over: str = ""
     within: str = ""
@@ -148,6 +150,11 @@ _SLOPES: dict[str, Any] = {
     "low": OptionSpec("float", 0.125, tried=(0.25,)),
     "high": OptionSpec("float", 1 / 3, tried=(0.5,)),
 }
+_ELEMENTS: dict[str, Any] = {
+    "start": OptionSpec("int", 0, tried=(1,)),
+    "stop": OptionSpec("int", None, tried=(3,)),
+    "step": OptionSpec("int", 1, tried=(2,)),
+}
 _SOLVED = "a: a out | out mask | a out mask, b: a | mask"
 _NORMED = "x: x gamma mask, gamma: x mask, beta:"
 _BROADCAST = "a and b broadcast against each other"
@@ -156,6 +163,8 @@ _REDUCED = "x without that axis"
 _DIVIDED = "x with its length along axis divided by sections"
 _LOOKED_UP = "(...) and (rows, d) give (..., d)"
 _TOGETHER = "(...) and (...) give (...)"
+_CHOSEN = "(...), (...) and (...) give (...)"
+_CUT = "the elements of x from start to stop along axis, each step-th"
 _ADDED = "(n, ...) and (...) give (n, ...)"
 _ONE = "one number, ()"
 _UNLIKE = {"unlike": "The rerun computes something else than the forward pass."}
@@ -266,6 +275,13 @@ _ALL = (
     _op("sqrt", "x", "x: out | x"),
     _op("abs", "x", "x: x"),
     _op("maximum", "a b", "a: a b | mask, b: a b | mask", f"{_BROADCAST}; neither is a number"),
+    _op(
+        "where",
+        "condition a b",
+        "a: condition, b: condition",
+        _CHOSEN,
+        told={"truths": "condition"},
+    ),
     _op("max", "x", "x: x out | mask | x | x mask", _REDUCED, axis=_LAST, keepdims=_OFF),
     _op("cumulative_sum", "x", "x: | x", axis=_LAST),
     _op("softmax", "x", "x: out | x", axis=_LAST),
@@ -288,6 +304,8 @@ _ALL = (
         told=_VIEW,
         axes=OptionSpec("ints", means="order"),
     ),
+    _op("broadcast_to", "x", "x:", "shape", told=_VIEW, shape=OptionSpec("ints", means="wider")),
+    _op("slice", "x", "x:", _CUT, told=_VIEW, **_ELEMENTS, axis=_FIRST),
     _op("concat", "arrays...", "arrays:", "the lengths along axis added up", axis=_FIRST),
     _op(
         "split",
@@ -347,7 +365,12 @@ OTHERS = RANDOM - GLOBAL
 #: Operations so costly, or random, that no compiler runs them again on its own.
 COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 #: Operations whose result may be the same memory as their argument.
-VIEWS = frozenset({"reshape", "permute_dims", "split", "stop_gradient", "raise_if", "astype"})
+VIEWS = frozenset(
+    {"reshape", "permute_dims", "broadcast_to", "slice", "split", "stop_gradient"}
+) | {
+    "raise_if",
+    "astype",
+}
 #: Arguments that a tape saves of an operation for less than their values: for the shape or the dtype.
 SAVED: Mapping[str, frozenset[str]] = {
     "avg_pool2d": frozenset({"x"}),
@@ -369,4 +392,6 @@ RENAMED: Mapping[str, str] = {
     "detach": "stop_gradient",
     "cumsum": "cumulative_sum",
     "amax": "max",
+    "expand": "broadcast_to",
+    "select": "where",
 }

@@ -120,6 +120,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region takes a tensor of integers or bools",
         lambda p: any(t.of != "value" and not t.floating for t in p.given),
     ),
+    "bool-argument": (
+        "a region takes a tensor of bools, not by name",
+        lambda p: any(
+            t.dtype == "bool"
+            for c in p.calls
+            for t, _ in zip(c.given, leaves(p.region.takes), strict=False)
+        ),
+    ),
     "argument-computed": (
         "a region takes a tensor that the program has computed",
         lambda p: any(t.of == "computed" for t in p.given),

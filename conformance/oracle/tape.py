@@ -18,6 +18,7 @@ suite writes have a copy of this file beside them.
 
 from __future__ import annotations
 
+import builtins
 import copy
 import functools
 import heapq
@@ -49,6 +50,8 @@ Chooses = Callable[..., Saved]
 #: `slope(cotangent, *saved)`: the cotangent of one input, before it is summed over what broadcasting
 #: had repeated. It does not use residuals that are `None`.
 Slope = Callable[..., "Tensor"]
+#: A start, a stop and a step, along an axis.
+_Bounds = tuple[int, int | None, int]
 Context = AbstractContextManager[object]
 #: The states of generators, of NumPy's global one and of Python's, each in the library's own format.
 RandomState = tuple[list[tuple[np.random.Generator, Mapping[str, Any]]], Any, tuple[Any, ...]]
@@ -915,6 +918,22 @@ def maximum(a: Tensor | float, b: Tensor | float) -> Tensor:
 
 
 @_operation
+def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """a where the bool condition is true, else b."""
+    if condition.dtype != "bool":
+        raise TypeError(f"a condition of dtype {condition.dtype} has no truth, write `dtype: bool`")
+
+    def of_a(g: Tensor, condition: Tensor) -> Tensor:
+        return multiply(g, _const(condition.data, g.dtype))
+
+    def of_b(g: Tensor, condition: Tensor) -> Tensor:
+        return multiply(g, _const(~condition.data, g.dtype))
+
+    data, dtype = np.where(condition.data, a.data, b.data), promote(a.dtype, b.dtype)
+    return _record((condition, a, b), data, (condition,), of_a, of_a, of_b, dtype=dtype)
+
+
+@_operation
 def max(x: Tensor, axis: int = -1, keepdims: bool = False) -> Tensor:
     """The largest element along an axis, the first where several are equal."""
     shape = x.shape
@@ -1365,25 +1384,43 @@ def permute_dims(x: Tensor, axes: Shape) -> Tensor:
 
 
 @_operation
+def broadcast_to(x: Tensor, shape: Shape) -> Tensor:
+    """`broadcast_to(x, shape)`: x repeated along new axes, and along axes of length 1."""
+    return _repeated(x, shape)
+
+
+@_operation
 def concat(arrays: Sequence[Tensor], axis: int = 0) -> Tensor:
     """`concatenate(arrays, axis)`: tensors one after another along an axis."""
     ends = [0, *(int(end) for end in np.cumsum([t.shape[axis] for t in arrays]))]
-    slopes = [functools.partial(_part, axis=axis, bounds=b) for b in itertools.pairwise(ends)]
+    parts = [(start, end, 1) for start, end in itertools.pairwise(ends)]
+    slopes = [functools.partial(_part, axis=axis, bounds=part) for part in parts]
     return _record(tuple(arrays), np.concatenate([t.data for t in arrays], axis), (), *slopes)
 
 
-def _part(x: Tensor, axis: int, bounds: tuple[int, int]) -> Tensor:
-    """The part of x between bounds along an axis."""
-    length = x.shape[axis]
-    data = x.data.swapaxes(0, axis)[slice(*bounds)].swapaxes(0, axis)
-    return _unary(x, data, lambda g: _padded(g, axis, bounds, length))
+def _part(x: Tensor, axis: int, bounds: _Bounds) -> Tensor:
+    """The elements of x from a start to a stop along an axis, in steps."""
+    shape, chosen = x.shape, builtins.slice(*bounds)
+    data = x.data.swapaxes(0, axis)[chosen].swapaxes(0, axis)
+    return _unary(x, data, lambda g: _padded(g, axis, bounds, shape))
 
 
-def _padded(x: Tensor, axis: int, bounds: tuple[int, int], length: int) -> Tensor:
-    """x inside zeros along an axis: the adjoint of `_part`."""
-    zeros = [(0, 0)] * len(x.shape)
-    zeros[axis] = bounds[0], length - bounds[1]
-    return _unary(x, np.pad(x.data, zeros), lambda g: _part(g, axis, bounds))
+def _padded(x: Tensor, axis: int, bounds: _Bounds, shape: Shape) -> Tensor:
+    """x among zeros along an axis: the adjoint of `_part`."""
+    data = np.zeros(shape, x.data.dtype)
+    data.swapaxes(0, axis)[builtins.slice(*bounds)] = x.data.swapaxes(0, axis)
+    return _unary(x, data, lambda g: _part(g, axis, bounds))
+
+
+@_operation
+def slice(
+    x: Tensor, start: int = 0, stop: int | None = None, step: int = 1, axis: int = 0
+) -> Tensor:
+    """The elements of x from `start` to `stop` along an axis, every `step`-th; `None` is the end."""
+    part = _part(x, axis, (start, stop, step))
+    if x.data.size and not part.data.size:
+        raise ValueError(f"no elements of a length of {x.shape[axis]} from {start} to {stop}")
+    return part
 
 
 @_operation
@@ -1392,7 +1429,7 @@ def split(x: Tensor, sections: int, axis: int = 0) -> tuple[Tensor, ...]:
     length, rest = divmod(x.shape[axis], sections)
     if rest:
         raise ValueError(f"cannot split a length of {x.shape[axis]} into {sections} equal parts")
-    return tuple(_part(x, axis, (i * length, (i + 1) * length)) for i in range(sections))
+    return tuple(_part(x, axis, (i * length, (i + 1) * length, 1)) for i in range(sections))
 
 
 @_operation

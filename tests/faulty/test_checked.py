@@ -78,12 +78,14 @@ CAUGHT_OF_ALL = {
 #: backward pass, gradients of gradients, forward mode, float16, integers, infinite gradients and
 #: arguments of an unknown name.
 NOT_EXERCISED = {
+    "bools_to_numbers",
     "calls_hooks_again",
     "casts_nothing",
     "drops_keyword",
     "drops_second_use",
     "drops_tangents",
     "first_order_only",
+    "forgets_strides",
     "hides_infinity",
     "hides_unknown_keyword",
     "ignores_policy",
