@@ -202,16 +202,19 @@ class Backward:
                 read |= (own and bool(words)) or depends
         return read
 
+    @cached_property
+    def _redrawing(self) -> frozenset[str]:
+        return redrawing(self.flow.case)
+
     def draws_again(self, call: Call, operations: Collection[str], *, early: bool = False) -> bool:
         """Whether a draw of one of these operations in a call runs again; with `early`, where a rerun
         ends at the last value that was saved."""
         stop = self.stop(call) if early else call.end + 1
-        free = redrawing(self.flow.case)
         return call in self.again and any(
             step.statement.op in operations
             and step.moment < stop
             and not kept(step)
-            and not (step.call and step.call.region.name in free)
+            and not (step.call and step.call.region.name in self._redrawing)
             for step in self.inside(call)
         )
 

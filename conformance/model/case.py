@@ -442,6 +442,10 @@ class Case:
         return self.wrt
 
     def regions(self) -> tuple[Region, ...]:
+        return self._regions
+
+    @cached_property
+    def _regions(self) -> tuple[Region, ...]:
         return tuple(node for node in walk(self.program) if isinstance(node, Region))
 
     def called(self) -> tuple[Region, ...]:
