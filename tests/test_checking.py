@@ -155,6 +155,32 @@ def test_a_model_of_another_kind(check: Check) -> None:
     assert "`model` returned a int, not a model with weights" in message(result, "error")
 
 
+#: A batch of another length each time: in each step, or in each call, which no seed repeats.
+LENGTHS = PROGRAM.replace("[step, 1]", "[1] * (step + 2)").replace(
+    '* w["b"] * batch).sum()', '* w["b"]).sum() * batch.sum()'
+)
+LENGTHS = LENGTHS.replace("] * batch, ", "] * batch.sum(), ").replace(
+    "() * batch}", "() * batch.sum()}"
+)
+
+
+def test_a_batch_of_another_length_in_each_step_is_right(check: Check) -> None:
+    result = check(text=LENGTHS)
+    assert set(statuses(result).values()) == {"pass", "report"}, str(result)
+
+
+def test_a_batch_of_another_length_in_each_call_is_told(check: Check) -> None:
+    result = check(
+        ("def batch(step):", "LONG = [1]\n\ndef batch(step):\n    LONG.append(1)"),
+        ("[1] * (step + 2)", "LONG"),
+        ("toy.Loss(value, gradients, [] if ran else [h])", "toy.Loss(value, gradients, []), batch"),
+        text=LENGTHS,
+    )
+    assert result.ok, str(result)
+    assert "something is not seeded" in message(result, "repeats")
+    assert message(result, "loss").startswith("as near as two plain runs (")
+
+
 def test_a_model_that_does_not_repeat_itself_is_judged_within_its_spread(check: Check) -> None:
     noise = "__import__('secrets').randbelow(1000) / 1e6"
     result = check(("value = (h", f"value = {noise} + (h"))

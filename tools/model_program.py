@@ -34,6 +34,11 @@ NEEDS = {
     "ASTConfig": {"max_length": 64},
     "AXK1Config": {"n_group": 1, "topk_group": 1},
     "BambaConfig": {"mamba_d_head": 16, "attn_layer_indices": [1]},
+    "BltConfig": {
+        **{"encoder_hash_byte_group_vocab": 64, "num_hidden_layers": 2},
+        "encoder_config": {"hidden_size_global": 32},
+        "decoder_config": {"hidden_size_global": 32},
+    },
     "CohereCompassTextConfig": {
         "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}
     },
@@ -51,7 +56,10 @@ NEEDS = {
     "FalconH1Config": {"mamba_d_head": 16, "mamba_d_ssm": 64},
     "FunAsrNanoConfig": {"adaptor_config": {"intermediate_size": 8}},
     "GPTNeoConfig": {"attention_types": [[["global", "local"], 1]]},
-    "GraniteMoeHybridConfig": {"mamba_d_head": 16},
+    "GraniteMoeHybridConfig": {
+        "mamba_d_head": 16,
+        "layer_types": ["linear_attention", "full_attention"],
+    },
     "GraniteSpeech5CTCConfig": {"encoder_config": {"context_size": 16}},
     "HunYuanDenseV1Config": {"head_dim": 8},
     "HunYuanMoEV1Config": {"head_dim": 8},
@@ -68,14 +76,20 @@ NEEDS = {
         **{"indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 8},
         **{"indexer_budget": 8, "indexer_compress_ratio": 4},
     },
-    "SpeechEncoderDecoderConfig": {"decoder_start_token_id": 2, "pad_token_id": 0},
+    "RecurrentGemmaConfig": {"num_hidden_layers": 3},
+    "SpeechEncoderDecoderConfig": {
+        "decoder": {"is_decoder": True, "add_cross_attention": True},
+        **{"decoder_start_token_id": 2, "pad_token_id": 0},
+    },
     "SwinConfig": {"embed_dim": 24, "depths": [1, 1], "num_heads": [2, 4]},
     "Swinv2Config": {"embed_dim": 24, "depths": [1, 1], "num_heads": [2, 4]},
     "Wav2Vec2BertConfig": {"vocab_size": 32},
     "Wav2Vec2ConformerConfig": {"vocab_size": 32},
+    "xLSTMConfig": {"hidden_size": 128, "embedding_dim": 128},
     "XmodConfig": {"default_language": "en_XX"},
     "ZambaConfig": {
         "attention_head_dim": 16,
+        "attention_hidden_size": 64,
         "num_hidden_layers": 3,
         "layers_block_type": ["linear_attention", "hybrid", "hybrid"],
     },

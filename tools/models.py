@@ -73,6 +73,8 @@ REASONS = {
     "first region has the pixels as its only input, which need no gradient",
     "SEWDForCTC": _SHARED,
     "SEWDForSequenceClassification": _SHARED,
+    "SpeechT5ForSpeechToText": "RuntimeError in backward: the encoder's relative positions, which "
+    "layers are given by keyword, are differentiated for each layer anew",
     "VoxtralRealtimeForConditionalGeneration": "it needs audio beside token ids",
 }
 

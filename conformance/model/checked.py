@@ -75,11 +75,12 @@ class RegionSeen(Struct, frozen=True, omit_defaults=True):
 
 
 class Bytes(Struct, frozen=True, omit_defaults=True):
-    """Memory of one step beyond what was held before it: kept until backward, and the peak; `None`
-    where that cannot be told."""
+    """Memory of one step beyond what was held before it: kept until backward, the peak, and what is
+    left after it; `None` where that cannot be told."""
 
     kept: int | None = None
     peak: int | None = None
+    left: int | None = None
 
 
 class Checked(Struct, frozen=True, omit_defaults=True):

@@ -21,6 +21,8 @@ from conformance.observe.worker.checking.session import Given, ProgramError, Ses
 T = TypeVar("T")
 #: Steps after the first of which memory is read again, where it seems to grow.
 _GROWTH_STEPS = 4
+#: Steps in which it is watched whether anything runs again: one may drop all layers that could.
+_TRIES = 3
 
 
 def check_training(session: Session, checked: Checked, steps: int, bisect: bool) -> Checked:
@@ -181,8 +183,11 @@ def _measured(
     hidden = framework.hidden()
     if hidden:
         return replace(checked, uncounted=hidden, unmeasured=hidden)
-    before, counts, _ = _watched(session, plain, steps, 1)
-    after, again, held = _watched(session, recomputed, steps, 2)
+    for watched in range(steps, steps + _TRIES):
+        before, counts, _ = _watched(session, plain, watched, 1)
+        after, again, held = _watched(session, recomputed, watched, 2)
+        if any(number > counts.get(name, 0) for name, number in again.items()):
+            break
     for _ in range(framework.peak_steps - 1):
         before = _larger(before, _watched(session, plain, steps, 1)[0])
         after = _larger(after, _watched(session, recomputed, steps, 1)[0])
@@ -274,7 +279,8 @@ def _watched(
         return Bytes(), counts, after
     batch = session.file.batch
     beyond = framework.peak_of(trained, batch(first)) if peak is None else peak - start
-    return Bytes(None if kept is None else kept - start, beyond), counts, after
+    left = after[0] - start if after else None
+    return Bytes(None if kept is None else kept - start, beyond, left), counts, after
 
 
 def _flat(value: Any) -> list[Any]:
