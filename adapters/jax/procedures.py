@@ -410,10 +410,10 @@ class ForwardMode(Transforms):
                 code(f"gradients, again, aux = jax.jvp({grad}, {at})")
                 code("return gradients, again, aux")
             else:
-                with code.indent("def tangent_of(wanted):"):
+                with code.indent("def tangent_of(at):"):
                     inner = f"lambda {self.run.of}: output_of({given})"
                     code(
-                        f"_, tangent, aux = jax.jvp({inner}, (wanted,), ({self.run.of},), has_aux=True)"
+                        f"_, tangent, aux = jax.jvp({inner}, (at,), ({self.run.of},), has_aux=True)"
                     )
                     code(f"return {self.reduced('tangent')}, (tangent, aux)")
                 code(f"again, (tangent, aux) = jax.grad(tangent_of, has_aux=True)({self.run.of})")

@@ -156,7 +156,8 @@ class ForwardMode(Transforms):
                 code(f"return {self.reduced('tangent')}, tangent")
             taking = f"mx.value_and_grad(tangent_of, argnums={numbers})"
             code(f"(_, tangent), taken = {taking}(*wanted)")
-            code(f"again = dict(zip({listed(case.wrt)}, taken))")
+            of_several = f"dict(zip({listed(case.wrt)}, taken))"  # of one, it is no list
+            code(f"again = {of_several if len(numbers) > 1 else f'{{{case.wrt[0]!r}: taken}}'}")
         code("outputs = seen[0]")
         found = {"jvp": "tangent", "jvp_of_gradient": "gradients, again"}.get(
             kind, "tangent, again"
