@@ -102,7 +102,8 @@ class Statements:
 
     def hook(self, scope: Scope, names: Sequence[str]) -> list[str]:
         """At times, a statement that registers a hook on one of these names, which were made last."""
-        hooking = [o for o in self.operations if o.hooks]
+        written_over = bool(self.used) and bool(self.used[-1].over)
+        hooking = [o for o in self.operations if o.hooks and not written_over]
         names = [n for n in names if n in scope.tensors() and n in scope.fresh - scope.read]
         wanted = [o for o in self.wanted if o.hooks]
         if not (hooking and names and self.choices.chance(40 if wanted else 4)):
@@ -178,7 +179,7 @@ class Statements:
         if any(
             "complex" in dtype for dtype in kinds
         ):  # only their parts reach what is differentiated
-            self.wanted += [o for o in self.operations if o.parts][:1]
+            self.wanted.append(self.choices.one([o for o in self.operations if o.parts]))
         for text in texts:
             scope.read |= set(text.strip("[]").split(", "))
         if not operation.view:
