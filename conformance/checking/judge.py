@@ -99,6 +99,9 @@ def _comparisons(checked: Checked) -> Iterator[Line]:
             yield Line(what, Status.PASS, Level.MUST, _equal(what, of, checked))
             continue
         said, details = _different(what, wrong, checked), _listed(wrong)
+        off = [one.name for one in checked.regions if "preserve-rng-off" in one.features]
+        if off and what == "random state":
+            details += (f"regions that are told not to preserve it: {', '.join(off[:_NAMED])}",)
         if rounding:
             yield Line(
                 what,

@@ -110,6 +110,19 @@ def test_what_is_wrong_is_told_with_its_cause(
     assert cause in [guess.cause for guess in result.guesses]
 
 
+def test_regions_that_are_told_not_to_preserve_the_random_state_are_named(tmp_path: Path) -> None:
+    if not installed("torch"):
+        pytest.skip("torch is not installed here")
+    program = FROZEN.replace("nn.Linear(4, 4)", "nn.Sequential(nn.Linear(4, 4), nn.Dropout())")
+    program = program.replace("use_reentrant=True", "use_reentrant=False, preserve_rng_state=False")
+    (tmp_path / "mine.py").write_text(program)
+    result = conformance.check(tmp_path / "mine.py")
+    assert failed(result) == ["gradients", "random state"], str(result)
+    told = {one.check: one.details for one in result.lines}
+    assert told["random state"] == ("regions that are told not to preserve it: first",)
+    assert not result.guesses
+
+
 def test_a_compiled_module_is_right_and_says_what_is_not_observed(tmp_path: Path) -> None:
     if not installed("torch"):
         pytest.skip("torch is not installed here")

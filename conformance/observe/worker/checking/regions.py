@@ -158,6 +158,8 @@ class Regions:
             self._calls[name] += 1
             self._where.setdefault(name, self._line(frame))
             self._seen.setdefault(name, set()).update(self._features(function, args, kwargs))
+            if options.get("preserve_rng_state") is False:
+                self._seen[name].add("preserve-rng-off")
             self._of.setdefault(name, self._variants(options))
         return self.plainly(name)
 
