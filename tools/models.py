@@ -61,6 +61,11 @@ _SHARED = (
     "RuntimeError in backward: the normalized relative embeddings, which layers are given by keyword, "
     "are differentiated for each layer anew. So are DebertaV2's with norm_rel_ebd='layer_norm'"
 )
+#: Why backward of WavLM does not end.
+_RETURNED = (
+    "backward does not end: layers return the position bias that they are given by keyword, and its "
+    "gradient is then that of the layer itself, which calls itself again and again"
+)
 #: Why some classes are not right or not checked, where the words of the error do not tell.
 REASONS = {
     "Dots3NoteForCausalLM": "it has no number of heads that is the same for all layers",
@@ -75,6 +80,8 @@ REASONS = {
     "SEWDForSequenceClassification": _SHARED,
     "SpeechT5ForSpeechToText": "RuntimeError in backward: the encoder's relative positions, which "
     "layers are given by keyword, are differentiated for each layer anew",
+    "WavLMForCTC": _RETURNED,
+    "WavLMForSequenceClassification": _RETURNED,
     "VoxtralRealtimeForConditionalGeneration": "it needs audio beside token ids",
 }
 
@@ -168,7 +175,7 @@ class Running(NamedTuple):
         """What became of it. Ends the process."""
         try:
             if not self.answers.poll():
-                return Outcome("not checked", f"no answer within {LIMIT * WAITING} s")
+                return Outcome("wrong", f"no answer within {LIMIT * WAITING} s")
             outcome: Outcome = self.answers.recv()
             return outcome
         except EOFError:
