@@ -76,6 +76,7 @@ CAPABILITIES: Mapping[str, str] = {
     "module": "a module can be configured once, and is recomputed in every call",
     "named-tuple": "a named tuple is an argument or a result of a region",
     "nested-inputs": "tensors inside tuples or dicts as arguments of a region",
+    "nested-kwargs": "tensors inside tuples or dicts as keyword arguments of a region",
     "nested-outputs": "a region returns tensors inside nested tuples or dicts",
     "nested-regions": "a region contains regions",
     "no-tensor-gradient": "no argument of a region requires a gradient",
@@ -198,6 +199,9 @@ _BY_REGION: Mapping[str, Callable[[Region, _Names], bool]] = {
     "wrong-option": lambda region, _: region.option == "wrong",
     "invalid-block": lambda region, _: region.block == "invalid",
     "nested-inputs": lambda region, _: _nested(region.takes),
+    "nested-kwargs": lambda region, _: any(
+        leaves(tree) and not isinstance(tree, Ref) for tree in region.kwargs.values()
+    ),
     "non-tensor-inputs": lambda region, names: not names.values.isdisjoint(_taken(region)),
     "no-tensor-gradient": lambda region, names: (
         region.called and names.asking.isdisjoint(_taken(region))
