@@ -4,8 +4,8 @@
 
 Runs the command on each file that often, and compares what it prints, except for the line of the time.
 Prints how many different answers there were, the first, and the lines in which they differ. The exit
-status is 1 if there was more than one, or a check could not be done. Run it in an environment that has the
-framework.
+status is 1 if there was more than one, or a check could not be done. Run it in an environment that has
+the framework.
 """
 
 from __future__ import annotations
