@@ -365,12 +365,7 @@ OTHERS = RANDOM - GLOBAL
 #: Operations so costly, or random, that no compiler runs them again on its own.
 COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 #: Operations whose result may be the same memory as their argument.
-VIEWS = frozenset(
-    {"reshape", "permute_dims", "broadcast_to", "slice", "split", "stop_gradient"}
-) | {
-    "raise_if",
-    "astype",
-}
+VIEWS = frozenset(o.name for o in _ALL if o.view and not o.parts)
 #: Arguments that a tape saves of an operation for less than their values: for the shape or the dtype.
 SAVED: Mapping[str, frozenset[str]] = {
     "avg_pool2d": frozenset({"x"}),
