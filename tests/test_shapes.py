@@ -73,8 +73,24 @@ def test_what_fits_is_let_through() -> None:
             ("reshape does not accept tensors of shape (3, 4)", "hint: `reshape(x, shape=…)`"),
         ),
         ([("sum(z)", "z")], "f.yaml:3:3", ("shape (3, 4), expected one number", "sum(y)")),
+        (
+            [("sin(h)", "where(h, h, x)")],
+            "f.yaml:18:13",
+            ("a condition of dtype float32 has no truth, write `dtype: bool`",),
+        ),
+        (
+            [("sin(h)", "slice(h, start=5)")],
+            "f.yaml:18:13",
+            ("no elements of a length of 3 from 5 to None", "start=0, stop=None, step=1, axis=0"),
+        ),
+        ([("sin(h)", "slice(h, step=-1)")], "f.yaml:18:13", ("a step of -1, expected 1 or more",)),
+        (
+            [("sin(h)", "broadcast_to(h, shape=[2, 5])")],
+            "f.yaml:18:13",
+            ("broadcast_to does not accept tensors of shape (3, 4)", "a length of 1 where"),
+        ),
     ],
-    ids=["inside", "outside", "option", "loss"],
+    ids=["inside", "outside", "option", "loss", "no-bool", "no-elements", "step", "too-wide"],
 )
 def test_what_does_not_fit_is_told_with_its_place(
     changes: list[tuple[str, str]], where: str, parts: tuple[str, ...]

@@ -164,6 +164,7 @@ _DIVIDED = "x with its length along axis divided by sections"
 _LOOKED_UP = "(...) and (rows, d) give (..., d)"
 _TOGETHER = "(...) and (...) give (...)"
 _CHOSEN = "(...), (...) and (...) give (...)"
+_WIDER = "shape, the last axes of which x has, with a length of 1 where it is repeated"
 _CUT = "the elements of x from start to stop along axis, each step-th"
 _ADDED = "(n, ...) and (...) give (n, ...)"
 _ONE = "one number, ()"
@@ -304,7 +305,7 @@ _ALL = (
         told=_VIEW,
         axes=OptionSpec("ints", means="order"),
     ),
-    _op("broadcast_to", "x", "x:", "shape", told=_VIEW, shape=OptionSpec("ints", means="wider")),
+    _op("broadcast_to", "x", "x:", _WIDER, told=_VIEW, shape=OptionSpec("ints", means="wider")),
     _op("slice", "x", "x:", _CUT, told=_VIEW, **_ELEMENTS, axis=_FIRST),
     _op("concat", "arrays...", "arrays:", "the lengths along axis added up", axis=_FIRST),
     _op(

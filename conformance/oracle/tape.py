@@ -1416,7 +1416,10 @@ def _padded(x: Tensor, axis: int, bounds: _Bounds, shape: Shape) -> Tensor:
 def slice(
     x: Tensor, start: int = 0, stop: int | None = None, step: int = 1, axis: int = 0
 ) -> Tensor:
-    """The elements of x from `start` to `stop` along an axis, every `step`-th; `None` is the end."""
+    """The elements of x from `start` to `stop` along an axis, every `step`-th; `None` is the end. Raises
+    `ValueError` where there are none, or the step is below 1."""
+    if step < 1:
+        raise ValueError(f"a step of {step}, expected 1 or more")
     part = _part(x, axis, (start, stop, step))
     if x.data.size and not part.data.size:
         raise ValueError(f"no elements of a length of {x.shape[axis]} from {start} to {stop}")
