@@ -187,12 +187,13 @@ class Node(Vertex):
 
 @dataclass(eq=False)
 class Frame:
-    """A run of a region's function. If `keep` is false, no graph is recorded, only which tensors the
-    function reads by closure (`outside`, by `id`)."""
+    """A run of a region's function, and all that its operations `made`, in order. If `keep` is false, no
+    graph is recorded, only which tensors the function reads by closure (`outside`, by `id`)."""
 
     keep: bool
     outside: dict[int, Tensor] = field(default_factory=dict)
     inside: Leaf = field(default_factory=Leaf)
+    made: list[weakref.ref[Tensor]] = field(default_factory=list)
 
 
 @dataclass
@@ -271,6 +272,8 @@ def _record(
     if _state.rounding is not None and is_float(dtype):
         data = _state.rounding(np.asarray(data))
     out = Tensor(np.asarray(data), dtype, scope=frame)
+    if frame is not None:
+        frame.made.append(weakref.ref(out))
     reached = [t.node is not None for t in inputs]
     if not _state.recording or not slopes or not is_float(dtype) or not any(reached):
         return out
@@ -451,7 +454,8 @@ Task = dict["RegionNode", tuple[list[Tensor], list[Tensor]]]
 class RegionNode(Vertex):
     """A region in the graph: its function, its arguments, and the tensors that it read by closure.
 
-    Nothing that the function computed is kept, but of its differentiable `results` the number.
+    Nothing that the function computed is kept, but of its differentiable `results` the number. The last
+    of these are not returned, but `left` elsewhere: of all that its operations made, these numbers.
     `context` is what a rerun runs in.
     """
 
@@ -463,6 +467,7 @@ class RegionNode(Vertex):
     state: RandomState | None
     merge: bool
     context: Context
+    left: list[int]
     results: int
 
     def __post_init__(self) -> None:
@@ -488,6 +493,7 @@ class RegionNode(Vertex):
         frame = Frame(True)
         with _set(recording=True, frame=frame, region=self.name, phase="rerun"):
             args, kwargs = _map(fetch, self.args), _map(fetch, self.kwargs)
+            frame.made.clear()
             if self.state is not None:
                 set_random_state(self.state)
             try:
@@ -501,6 +507,8 @@ class RegionNode(Vertex):
         given = {id(t) for t in inside}
         made = (t for t in tensors_in(result) if t.node and t.scope is frame)
         outputs = _distinct(t for t in made if id(t) not in given)
+        left = [frame.made[i]() if i < len(frame.made) else None for i in self.left]
+        outputs += [t for t in left if t is not None]
         if len(outputs) != self.results:
             raise RuntimeError(f"region {self.name!r} gave other tensors when it ran again")
         task[self] = outputs, inside
@@ -568,11 +576,20 @@ def recompute(
             result = function(*_map(enter, args), **_map(enter, kwargs))
         given_back = (t for t in tensors_in(result) if t.node is frame.inside)
         made = _distinct(t for t in given_back if id(t) not in entered)
+        # What lives on and is not returned, the function has left in a list or in an object.
+        alive = ((i, ref()) for i, ref in enumerate(frame.made))
+        left = [(i, t) for i, t in alive if t is not None and t.node is frame.inside]
+        left = [(i, t) for i, t in left if all(t is not other for other in made)]
         node = None
-        if made:
+        if made or left:
             captured = list(frame.outside.values())
             kept = (args, kwargs, captured, state)
-            node = RegionNode(function, name, *kept, merge_adjacent, second, len(made))
+            number, places = len(made) + len(left), [i for i, _ in left]
+            node = RegionNode(function, name, *kept, merge_adjacent, second, places, number)
+        for place, (_, t) in enumerate(left, start=len(made)):
+            t.node, t.index, t.scope = node, place, outer
+        if outer is not None:
+            outer.made += frame.made
         index = {id(t): i for i, t in enumerate(made)}
 
         def leave(t: Tensor) -> Tensor:
