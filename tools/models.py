@@ -219,10 +219,12 @@ def page(found: Mapping[str, Mapping[str, Outcome]], kinds: Mapping[str, str]) -
     version = {name: importlib.metadata.version(name) for name in ("transformers", "torch")}
     yield "# Models of transformers"
     yield ""
-    yield f"`python -m tools.models` makes this page (transformers {version['transformers']},"
-    yield f"torch {version['torch']}). It checks each model that supports gradient checkpointing, small,"
-    yield f"with random weights and dropout, {STEPS} training steps, as [`conformance check`](check.md)"
-    yield "does. One: `MODEL=GPT2LMHeadModel REENTRANT=0 conformance check tools/model_program.py`."
+    yield (
+        f"`python -m tools.models` makes this page (transformers {version['transformers']}, torch "
+        f"{version['torch']}). It checks each model that supports gradient checkpointing, small, with "
+        f"random weights and dropout, {STEPS} training steps, as [`conformance check`](check.md) does. "
+        "One: `MODEL=GPT2LMHeadModel REENTRANT=0 conformance check tools/model_program.py`."
+    )
     yield ""
     yield f"| models | {' | '.join(f'right, {mode}' for mode in MODES)} | right in both modes |"
     yield f"|---|{'---:|' * len(MODES)}---|"
@@ -233,13 +235,12 @@ def page(found: Mapping[str, Mapping[str, Outcome]], kinds: Mapping[str, str]) -
         names = ", ".join(sorted(name.removesuffix(end) for name in right))
         yield f"| {title} (`…{end}`) | {' | '.join(counts)} | {names} |"
     for kind, title in SAID.items():
-        told = "; ".join(
-            f"{', '.join(names)}{'' if len(modes) == len(MODES) else f' ({modes[0]})'}"
-            f"{f': {escape(words)}' if words else ''}"
-            for (words, modes), names in _groups(found, kind).items()
-        )
-        if told:
-            yield from ("", f"{title} {told}.")
+        groups = _groups(found, kind)
+        if groups:
+            yield from ("", title, "")
+        for (words, modes), alike in groups.items():
+            where = "" if len(modes) == len(MODES) else f" ({modes[0]})"
+            yield f"- {', '.join(alike)}{where}{f': {escape(words)}' if words else ''}"
     names = ", ".join(sorted(n for n, of in found.items() if any(map(_has_buffers, of.values()))))
     if names:
         yield ""
