@@ -16,6 +16,7 @@ from conformance.compare.numeric import Subject, Value, close, partition, values
 from conformance.errors import ComparisonError
 from conformance.judge import memory as judged
 from conformance.judge.arrays import against_others
+from conformance.judge.checks import executions
 from conformance.judge.limits import SLACK, SMALL
 from conformance.judge.outcomes import of_verdict
 from conformance.language.features import required_by
@@ -53,7 +54,8 @@ def compare(results: Sequence[Results], cases: Sequence[Case]) -> Comparison:
             tolerances = [against_others(known[id_], accuracy.get(v, {})) for v in found]
             tolerance = max(tolerances, key=lambda tolerance: tolerance.atol)
             verdicts += _numbers(known[id_], found, tolerance)
-            verdicts += _executions(id_, found, disciplines)
+            if executions.CHECK.applies(known[id_]):
+                verdicts += _executions(id_, found, disciplines)
             verdicts += _memory(id_, found)
     return Comparison(tuple(v for run in results for v in run.header.variants), tuple(verdicts))
 
