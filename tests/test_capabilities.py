@@ -41,6 +41,7 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("no-gradient", [("normal: 1.0}\n      flag", "normal: 1.0, gradient: false}\n      flag")], {"no-tensor-gradient"}, set()),
     ("nested-inputs", [("takes: x", "takes: [[x, w]]")], {"nested-inputs"}, {"captured-parameter"}),
     ("dict-input", [("takes: x", "takes: [{a: x}]")], {"nested-inputs"}, set()),
+    ("tuple-by-name", [("takes: x", "takes: x\n        kwargs: {pair: [w]}")], {"kwargs", "nested-kwargs"}, {"captured-parameter"}),
     ("flat-outputs", [("gives: y", "gives: [y, h]")], set(), set()),
     ("nested-outputs", [("gives: y", "gives: [y, [h]]")], {"nested-outputs"}, set()),
     ("list", [("takes: x", "takes: [{list: [x]}]")], {"list", "nested-inputs"}, set()),
