@@ -212,9 +212,6 @@ def test_the_tutorial_s_adapter_is_as_long_as_it_says_and_leaves_no_case_broken(
     lines = {file.name: len(file.read_text("utf-8").splitlines()) for file in made.iterdir()}
     assert f"4 files, {sum(lines.values())} lines" in page.read_text("utf-8")
     assert sum(lines.values()) < 200
-    for name, number in lines.items():
-        (row,) = [r for r in page.read_text("utf-8").splitlines() if r.startswith(f"| `{name}`")]
-        assert row.split("|")[2].strip() == str(number), row
     adapter = read_adapter(made)
     pairs = [
         (case, variant)

@@ -111,14 +111,13 @@ def _costs(modes: Sequence[Mode]) -> Iterator[str]:
     measured = [(mode, cells) for mode, cells in rows if set(cells) != {"–"}]
     if not measured:
         return
-    yield f"For {PROGRAM_WORDS} ({_case(PROGRAM)}), compared with the program without recompute:"
+    yield f"For {PROGRAM_WORDS} ({_case(PROGRAM)}), compared with the program without recompute. Time is"
+    yield "processor time; a dash means that the number was not measured."
     yield ""
     yield "| mode | memory kept until backward | peak memory | recomputed operations | time of a step |"
     yield "|---|---:|---:|---:|---:|"
     for mode, cells in measured:
         yield f"| `{mode.name}` | {' | '.join(cells)} |"
-    yield ""
-    yield "Time is processor time. A dash means that the number was not measured."
 
 
 def _cells(mode: Mode) -> Iterator[str]:
@@ -172,8 +171,11 @@ def _refused(modes: Sequence[Mode], adapter: Adapter) -> Iterator[str]:
     for mode in modes:
         for word in adapter.variant(mode.name).model.refuses:
             refusing.setdefault(word, []).append(mode.id)
+    told: dict[str, list[str]] = {}
     for word, variants in refusing.items():
-        yield f"- {CAPABILITIES[word]} ({_names(variants, modes)})"
+        told.setdefault(_names(variants, modes), []).append(CAPABILITIES[word])
+    for names, words in told.items():
+        yield f"- {names}: {'; '.join(words)}"
 
 
 def _case(case: str) -> str:
