@@ -529,3 +529,20 @@ def test_casts_round(number: float, dtype: str, expected: float) -> None:
 )
 def test_dtype_of_mixed_operands(dtypes: tuple[str, ...], expected: str) -> None:
     assert tape.promote(*dtypes) == expected
+
+
+@pytest.mark.parametrize("given", [0, 1], ids=["computed", "given by a region inside"])
+def test_what_a_region_leaves_elsewhere_has_its_gradient(given: int) -> None:
+    """It is no result of the region, and the rerun makes it again."""
+    x, left = tape.tensor([0.5, 1.0], "float64", gradient=True), []
+
+    def block(x: tape.Tensor) -> tape.Tensor:
+        inside = tape.recompute(tape.exp) if given else tape.exp
+        left.append(inside(tape.sin(x)))
+        return tape.sin(x)
+
+    tape.recompute(block)(x)
+    loss = tape.sum(left.pop())
+    (found,) = tape.gradient(loss, [x])
+    assert found is not None
+    np.testing.assert_allclose(found.data, np.cos(x.data) * np.exp(np.sin(x.data)))

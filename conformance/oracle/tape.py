@@ -507,8 +507,9 @@ class RegionNode(Vertex):
         given = {id(t) for t in inside}
         made = (t for t in tensors_in(result) if t.node and t.scope is frame)
         outputs = _distinct(t for t in made if id(t) not in given)
+        # What was left and is not any more has no gradient, unless one is asked for.
         left = [frame.made[i]() if i < len(frame.made) else None for i in self.left]
-        outputs += [t for t in left if t is not None]
+        outputs += [Tensor(np.empty(0), NUMBER) if t is None else t for t in left]
         if len(outputs) != self.results:
             raise RuntimeError(f"region {self.name!r} gave other tensors when it ran again")
         task[self] = outputs, inside
@@ -519,6 +520,8 @@ class RegionNode(Vertex):
         keys = [t.key for t in (*taken, *self.captured)]
         targets = {k for k, want in zip(keys, wanted, strict=True) if want and k}
         pairs = [(o, c) for o, c in zip(results, cotangents, strict=True) if c is not None]
+        if any(o.dtype == NUMBER for o, _ in pairs):
+            raise RuntimeError(f"region {self.name!r} left no tensor where it did in forward")
         by_place = _backward([o for o, _ in pairs], [c for _, c in pairs], targets, task, stop=True)
         return [
             by_place.get(k) if want and k else None for k, want in zip(keys, wanted, strict=True)
@@ -588,18 +591,24 @@ def recompute(
             node = RegionNode(function, name, *kept, merge_adjacent, second, places, number)
         for place, (_, t) in enumerate(left, start=len(made)):
             t.node, t.index, t.scope = node, place, outer
-        if outer is not None:
-            outer.made += frame.made
         index = {id(t): i for i, t in enumerate(made)}
+
+        given_out: dict[int, Tensor] = {}
 
         def leave(t: Tensor) -> Tensor:
             if id(t) in entered:
                 return entered[id(t)][1]
             if id(t) in index:
-                return Tensor(t.data, t.dtype, node, index[id(t)], outer)
+                given_out[id(t)] = Tensor(t.data, t.dtype, node, index[id(t)], outer)
+                return given_out[id(t)]
             return Tensor(t.data, t.dtype, scope=outer) if t.scope is frame else t
 
         given: T = _map(leave, result)
+        if outer is not None:
+            for ref in frame.made:
+                inner = ref()
+                out = None if inner is None else given_out.get(id(inner))
+                outer.made.append(ref if out is None else weakref.ref(out))
         return given
 
     def again(other: Callable[P, T]) -> Callable[P, T]:
