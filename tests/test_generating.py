@@ -20,8 +20,6 @@ from tests import commands, mini
 LEFT_OUT = {
     "notices-change": "it says what a case promises, and is not derived from a program",
     "sequential": "it says how a framework divides layers, and is not derived from a program",
-    **dict.fromkeys(("list", "named-tuple", "object"), "containers are tuples and dicts"),
-    "default": "every call gives all arguments",
     "made-once": (steps := "every step of training does the same"),
     "captured-setting": steps,
     **{word: steps for word in CAPABILITIES if word.startswith("step-")},

@@ -55,6 +55,8 @@ class Arguments:
         """The arguments as they are written, and their values."""
         texts: list[str] = []
         values: list[Any] = []
+        given = (self.scope.values.get(name) for name in self.given.values())
+        self._number = any(isinstance(value, int | float) for value in given)
         for name, pattern in zip(self.operation.tensors, self.operation.patterns, strict=True):
             text, value = self._one(name, pattern)
             texts.append(text)
@@ -67,7 +69,7 @@ class Arguments:
 
     def _one(self, name: str, pattern: Pattern) -> tuple[str, Any]:
         choices, scope, operation = self.choices, self.scope, self.operation
-        if name.endswith("?"):
+        if name.endswith("?") and name not in self.given:
             return self._no_tensor(name)
         if name.endswith("..."):
             first = choices.one(scope.tensors() or [self.leaf((3, 4))])

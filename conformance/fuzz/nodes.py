@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.fuzz.choices import Choices
-from conformance.fuzz.regions import Callee, Region, leaves, renamed, with_new_names
+from conformance.fuzz.regions import Callee, Region
 from conformance.fuzz.scope import Declared, Scope
 from conformance.fuzz.statements import Made, Statements
+from conformance.fuzz.trees import leaves, renamed, with_new_names
 from conformance.fuzz.words import Word
 from conformance.language.operations import OPERATIONS
 from conformance.oracle import tape
@@ -35,6 +36,8 @@ class Nodes:
     #: The words that a region may have, and those that some region is to have.
     words: Sequence[Word]
     wanted: list[Word]
+    #: The kinds of containers that arguments and results may be in.
+    containers: Sequence[str]
     #: The words that regions have.
     used: list[Word] = field(default_factory=list)
     #: The names for what regions return as a whole, a tuple or a dict.
@@ -135,18 +138,19 @@ class Nodes:
         defined = self.has("repeated-call") and self.choices.chance(12)
         region, raising = Region(self, scope, defined), len(self.statements.raising)
         node = region.node()
+        callee = scope.regions.get(region.name)
+        nodes: list[Raw] = [node]
         if defined:
             raises = any(w.raises for w in region.used) or len(self.statements.raising) > raising
-            wanted = raises or self.choices.chance(85)
-            called = self.again(scope, node["define"]) if wanted else []
-            return [node, *called]
-        names = [n for n in region.values if n in scope.tensors()]
-        hooks = self.statements.hook(scope, names)
-        return [
-            node,
-            *hooks,
-            *(self.cast_back(scope, names) if region.words.get("autocast") else []),
-        ]
+            nodes += self.again(scope, region.name) if raises or self.choices.chance(85) else []
+        else:
+            names = [n for n in region.values if n in scope.tensors()]
+            nodes += self.statements.hook(scope, names)
+            nodes += self.cast_back(scope, names) if region.words.get("autocast") else []
+        if callee and self.has("repeated-call") and self.choices.chance(70):
+            nodes += self.again(scope, region.name, left_out=80) if callee.defaults else []
+            nodes += self.again(scope, region.name, left_out=10) if callee.kwargs else []
+        return nodes
 
     def cast_back(self, scope: Scope, names: Sequence[str]) -> list[Raw]:
         """Statements that cast tensors to the dtype of the case; only what they make can be read."""
@@ -159,8 +163,9 @@ class Nodes:
             scope.made[:] = [new if n == name else n for n in scope.made]
         return texts
 
-    def again(self, scope: Scope, name: str = "") -> list[Raw]:
-        """A further call of a region, with tensors of the same shapes; nothing if there are none."""
+    def again(self, scope: Scope, name: str = "", left_out: int = 50) -> list[Raw]:
+        """A further call of a region, with tensors of the same shapes; nothing if there are none. What
+        has a default is `left_out` so often, in percent."""
         known = [scope.regions[name]] if name in scope.regions else list(scope.regions.values())
         known = [region for region in known if region.fits(scope)]
         if (name and name not in scope.regions) or not known:
@@ -170,7 +175,7 @@ class Nodes:
         alike = self.choices.chance(30)  # one tensor for all arguments that it fits
         for argument in leaves([region.takes, region.kwargs]):
             value = region.values.get(argument)
-            fitting = scope.like(value) if isinstance(value, Tensor) else []
+            fitting = scope.like(value) if isinstance(value, Tensor) else self.alike(argument)
             if not fitting and argument not in scope.values:
                 return []
             if alike:
@@ -181,9 +186,25 @@ class Nodes:
         scope.made += made
         scope.read |= set(given.values())
         call = {"call": region.name, "takes": renamed(region.takes, given), "gives": gives}
-        call |= {"kwargs": renamed(region.kwargs, given)} if region.kwargs else {}
+        words = self.choices.some([*region.kwargs], len(region.kwargs), len(region.kwargs))
+        words = [w for w in words if w not in region.defaults or not self.choices.chance(left_out)]
+        kwargs = {word: renamed(region.kwargs[word], given) for word in words}
+        call |= {"kwargs": kwargs} if kwargs else {}
         low = [name for name in made if region.low and name in scope.tensors()]
         return [call, *self.cast_back(scope, low)]
+
+    def alike(self, name: str) -> list[str]:
+        """The inputs that are no tensors and of the same type as this one, others at times."""
+        raising, values = self.statements.raising, self.declared.values
+        told = self.declared.sections["inputs"].get(name, {})
+        if "value" not in told or name in raising:
+            return []
+        known = [n for n, told in self.declared.sections["inputs"].items() if "value" in told]
+        same = [n for n in known if type(values[n]) is type(values[name]) and n not in raising]
+        others = [n for n in same if values[n] != values[name]]
+        if not others and isinstance(values[name], bool):
+            others = [self.declared.value(not values[name])]
+        return others if others and self.choices.chance(80) else same
 
     # -- loops and sequences ----------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ from conformance.oracle.interpreter import check_shapes
 
 Raw = Mapping[str, Any]
 _TOLD = {"title": "Generated program", "source": "conformance fuzz", "why": "A random program."}
-_SHAPES = (*[(3, 4)] * 12, (4,), (2, 3, 4), (1, 4), (), (0, 4), (2, 3, 4, 4))
+_SHAPES = (*[(3, 4)] * 9, *[(4, 4)] * 3, (4,), (2, 3, 4), (1, 4), (), (0, 4), (2, 3, 4, 4))
 _DTYPES = (*["float32"] * 8, "float64", "bfloat16")
 #: What happens between forward and backward that no implementation promises to see.
 _UNPROMISED = ("update", "switch")
@@ -59,6 +59,12 @@ class Vocabulary:
     def regions(self) -> tuple[Word, ...]:
         """The words of regions."""
         return tuple(word for word, adds in vocabulary.of_regions() if adds <= self.allowed)
+
+    @cached_property
+    def containers(self) -> tuple[str, ...]:
+        """The kinds of containers."""
+        kinds = vocabulary.of_containers()
+        return tuple(kind for kind, adds in kinds if adds <= self.allowed)
 
     @cached_property
     def cases(self) -> tuple[Word, ...]:
@@ -125,8 +131,8 @@ class _Program:
         self.choices, self.known = choices, known
         for library in (tape, np.random, random):  # operations are tried, and draw
             library.seed(0)
-        wanted = choices.some(known.operations, 0, 2)
-        unsteady = choices.chance(7) or any(o.unlike for o in wanted)
+        wanted = choices.some(known.operations, 0, 3)
+        unsteady = choices.chance(9) or any(o.unlike for o in wanted)
         self.words = self._words(unsteady)
         self.between = vocabulary.between(self.words)
         wanted += vocabulary.changed_by(self.words)
@@ -151,7 +157,13 @@ class _Program:
             self.statements.want_lowered()
         of_region = [choices.one(known.regions)] if known.regions and choices.chance(50) else []
         self.nodes = Nodes(
-            choices, self.declared, self.statements, allowed, known.regions, of_region
+            choices,
+            self.declared,
+            self.statements,
+            allowed,
+            known.regions,
+            of_region,
+            known.containers,
         )
         self.nodes.nested = choices.one(NESTED)
         self.scope = Scope({})
@@ -208,7 +220,8 @@ class _Program:
             program += self.nodes.add(last, scope)
             floats = [*last.results]
         others = [n for n in made if n != floats[0]]
-        others = choices.some(others, 0, 2) if choices.chance(40) else []
+        others = [n for n in others if n not in scope.read and choices.chance(70)] or others
+        others = choices.some(others, 0, 2) if choices.chance(50) else []
         return [floats[0], *others, *self.nodes.returned]
 
     def _prune(self, program: list[Any], outputs: list[str]) -> None:

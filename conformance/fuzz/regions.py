@@ -11,11 +11,14 @@ from typing import Any, Protocol
 from conformance.fuzz.choices import Choices
 from conformance.fuzz.scope import Declared, Scope
 from conformance.fuzz.statements import Made, Statements
+from conformance.fuzz.trees import leaves, tree
 from conformance.fuzz.words import Word
 
 Raw = Any
 #: Arguments and results of a region other than tensors.
-_VALUES, _LITERALS = (2.0, 3, True, None, "mode", [1, 2]), (None, 7, 0.5, True)
+_VALUES, _LITERALS = (2.0, 3, True, False, None, 0.0, "mode", [1, 2]), (None, 7, 0.5, True)
+#: So many arguments and more are many.
+_MANY = 9
 
 
 class Nodes(Protocol):
@@ -25,6 +28,7 @@ class Nodes(Protocol):
     declared: Declared
     statements: Statements
     words: Sequence[Word]
+    containers: Sequence[str]
     wanted: list[Word]
     used: list[Word]
     returned: list[str]
@@ -51,6 +55,8 @@ class Callee:
     gives: Raw
     values: Mapping[str, Any]
     low: bool
+    #: The keywords that a call may leave out.
+    defaults: frozenset[str]
     #: The names that regions around it take, and those in its body.
     bound: frozenset[str]
     named: frozenset[str]
@@ -70,6 +76,7 @@ class Region:
     used: list[Word] = field(default_factory=list)
     words: dict[str, Any] = field(default_factory=dict)
     inner: Scope = field(default_factory=lambda: Scope({}))
+    name: str = ""
     #: Names of tensors of the case that it gives, with their values.
     values: dict[str, Any] = field(default_factory=dict)
 
@@ -87,13 +94,15 @@ class Region:
         body += nodes.body(inner, 4) if not single else [] if body else nodes.statement(inner)
         if not any(name in inner.values for name in inner.made):
             body += nodes.statement(inner)
+        if not single:
+            body += self._reading(takes, named)
         if self.words.get("mapped") and takes[0] in inner.tensors():
             # What it gives has to come from what it is mapped over.
             body += nodes.add(nodes.statements.plain(inner, of=takes[0]), inner)
         gives = self._gives(takes, single)
-        tree = takes if self._flat else self._tree(takes, "nested-inputs")
-        name = nodes.name()
-        node: dict[str, Any] = {"define" if self.defined else "recompute": name, "takes": tree}
+        taken = takes if self._flat else self._tree(takes, "nested-inputs")
+        name = self.name = nodes.name()
+        node: dict[str, Any] = {"define" if self.defined else "recompute": name, "takes": taken}
         node |= {"kwargs": named} if named else {}
         node |= {"gives": gives, "body": body, **self.words}
         if nodes.has("policy") and chance(25):
@@ -107,9 +116,16 @@ class Region:
             nodes.returned.append(node["returned"])
         changed = [n for n in takes if n not in inner.values]
         if not changed:
-            low = bool(self.words.get("autocast"))
             scope.regions[name] = Callee(
-                name, tree, named, gives, inner.values, low, scope.bound, _words_of(body) - {*takes}
+                name,
+                taken,
+                named,
+                gives,
+                inner.values,
+                bool(self.words.get("autocast")),
+                self._defaults(named),
+                scope.bound,
+                _words_of(body) - {*takes, *leaves(named)},
             )
         for name in changed:
             scope.values.pop(name, None)
@@ -160,17 +176,23 @@ class Region:
             taken = [*(asking[:1] or [nodes.statements.leaf(scope)]), *taken]
         if not single and choices.chance(3):
             taken.append(nodes.statements.leaf(scope, integers=True))
+        if not single and choices.chance(3):
+            like = scope.tensor(next((n for n in taken if n in tensors), tensors[0]))
+            more = _MANY + choices.up_to(3) - len(taken)
+            taken += [nodes.statements.leaf(scope, like=like) for _ in range(more)]
         if nodes.has("non-tensor-inputs") and choices.chance(10):
-            known = [
-                n
-                for n, v in scope.values.items()
-                if "value" in nodes.declared.sections["inputs"].get(n, {})
-            ]
-            if not known or choices.chance(50):
-                known = [nodes.declared.value(choices.one(_VALUES))]
-                scope.values[known[0]] = nodes.declared.values[known[0]]
-            taken.append(choices.one(known))
+            taken.insert(choices.up_to(len(taken)), self._value())
         return list(dict.fromkeys(taken))
+
+    def _value(self, of: Sequence[Any] = _VALUES) -> str:
+        """The name of an input that is no tensor."""
+        declared, scope, choices = self.nodes.declared, self.scope, self.nodes.choices
+        known = [n for n in scope.values if "value" in declared.sections["inputs"].get(n, {})]
+        if known and choices.chance(50):
+            return choices.one(known)
+        name = declared.value(choices.one(of))
+        scope.values[name] = declared.values[name]
+        return name
 
     def inside(self, takes: Sequence[str]) -> Scope:
         """What its body can read."""
@@ -191,20 +213,63 @@ class Region:
 
     def _named(self, takes: list[str]) -> dict[str, Raw]:
         """What it takes by name; taken away from what it takes by position."""
-        nodes, signature = self.nodes, self.words.get("signature")
+        nodes, signature, choices = self.nodes, self.words.get("signature"), self.nodes.choices
         if not nodes.has("kwargs") or self._flat:
             return {}
         needed = signature in ("keyword-only", "undeclared")
-        if not needed and not nodes.choices.chance(8):
+        if not needed and not choices.chance(40 if self.defined else 16):
             return {}
-        if len(takes) > 1:
-            name = takes.pop()
-        else:
+        names: list[str] = []
+        if nodes.has("non-tensor-inputs") and signature != "undeclared" and choices.chance(60):
+            value = self._value((*(True, False) * 4, *_VALUES))
+            names += [value] if value not in takes else []
+            self.inner.values[value] = self.scope.values[value]
+        if not names or choices.chance(60):
+            most = len(takes) if len(takes) >= _MANY and choices.chance(40) else 3
+            while len(takes) > 1 and len(names) < most and (not names or choices.chance(80)):
+                names.append(takes.pop())
+        if not names:
             others = [n for n in self.inner.tensors() if n not in takes]
-            name = others[0] if others else nodes.statements.leaf(self.scope)
+            names = others[:1] or [nodes.statements.leaf(self.scope)]
         if signature == "undeclared":  # the body reads nothing of it
-            self.inner.values.pop(name, None)
-        return {f"k{name}": name}
+            names = names[:1]
+            self.inner.values.pop(names[0], None)
+        named: dict[str, Raw] = {f"k{name}": name for name in names}
+        if nodes.has("nested-inputs") and choices.chance(10):
+            word = choices.one([*named])
+            named[word] = tree(choices, [named[word]], nodes.containers, nested=True, alone=False)
+        return named
+
+    def _defaults(self, named: Mapping[str, Raw]) -> frozenset[str]:
+        """The keywords that a call may leave out."""
+        declared, signature = self.nodes.declared.sections["inputs"], self.words.get("signature")
+        if not self.nodes.has("default") or signature not in (None, "plain", "keyword-only"):
+            return frozenset()
+        return frozenset(
+            word
+            for word, name in named.items()
+            if isinstance(name, str) and "value" in declared.get(name, {})
+        )
+
+    def _reading(self, takes: Sequence[str], named: Mapping[str, Raw]) -> list[Raw]:
+        """Statements that read what the body would not read by chance: values other than tensors, and
+        each of many arguments."""
+        nodes, inner, texts = self.nodes, self.inner, []
+        if inner.words.get("mapped"):
+            return []
+        names = [*takes, *leaves(named)]
+        for name in names:
+            if name in inner.values and nodes.choices.chance(85):
+                made = nodes.statements.reading(inner, name)
+                texts += nodes.add(made, inner) if made else []
+        if len(names) >= _MANY:
+            last = ""
+            for name in names:
+                if name in inner.tensors() and name not in inner.read:
+                    made = nodes.statements.joining(inner, name, last)
+                    texts += nodes.add(made, inner)
+                    (last,) = made.results
+        return texts
 
     def _gives(self, takes: Sequence[str], single: bool) -> Raw:
         """What it gives. Where it is called on the spot, names are its caller's, too."""
@@ -214,7 +279,7 @@ class Region:
         made = [n for n in made if n not in inner.read] + [n for n in made if n in inner.read]
         chosen = made[:1]
         if not (single or self._flat or choices.chance(55)):
-            chosen += choices.some(made[1:], 0, 2)
+            chosen += choices.some(made[1:], 0, choices.one((*[2] * 8, 12)))
             back = [
                 n for n in takes if n in scope.made and n not in scope.read and n in inner.values
             ]
@@ -241,14 +306,8 @@ class Region:
 
     def _tree(self, parts: Sequence[Raw], feature: str) -> Raw:
         """A list of these, perhaps with containers in it."""
-        choices = self.nodes.choices
-        if not self.nodes.has(feature) or not choices.chance(20) or not parts:
-            return list(parts)
-        cut = choices.up_to(len(parts) - 1)
-        inside: Raw = list(parts[cut:])
-        if choices.chance(50):
-            inside = {f"k{i}": part for i, part in enumerate(inside)}
-        return inside if not cut and choices.chance(50) else [*parts[:cut], inside]
+        nodes, alone = self.nodes, feature == "nested-outputs"
+        return tree(nodes.choices, parts, nodes.containers, nested=nodes.has(feature), alone=alone)
 
     def _saved(self, body: Sequence[Raw]) -> list[str]:
         """A policy: names that the body makes, or operations."""
@@ -276,40 +335,3 @@ class Region:
 def _words_of(nodes: Sequence[Raw]) -> frozenset[str]:
     """The words in nodes, names of tensors among them."""
     return frozenset(re.findall(r"\w+", json.dumps(nodes)))
-
-
-def leaves(tree: Raw) -> list[str]:
-    """The names in a tree."""
-    if isinstance(tree, Mapping):
-        tree = list(tree.values())
-    if isinstance(tree, list | tuple):
-        return [name for part in tree for name in leaves(part)]
-    return [tree] if isinstance(tree, str) else []
-
-
-def renamed(tree: Raw, names: Mapping[str, str]) -> Raw:
-    """A tree with other names."""
-    if isinstance(tree, Mapping):
-        return {key: renamed(part, names) for key, part in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [renamed(part, names) for part in tree]
-    return names.get(tree, tree) if isinstance(tree, str) else tree
-
-
-def with_new_names(tree: Raw, values: Mapping[str, Any], name: Any) -> tuple[Raw, dict[str, Any]]:
-    """A tree in which every name is a new one, and the values of these."""
-    made: dict[str, Any] = {}
-
-    def again(part: Raw) -> Raw:
-        if isinstance(part, Mapping):
-            return {key: again(inner) for key, inner in part.items()}
-        if isinstance(part, list | tuple):
-            return [again(inner) for inner in part]
-        if not isinstance(part, str):
-            return part
-        new = name()
-        if part in values:
-            made[new] = values[part]
-        return new
-
-    return again(tree), made

@@ -57,10 +57,12 @@ class Statements:
         self._named += 1
         return f"t{self._named}"
 
-    def leaf(self, scope: Scope, integers: bool = False) -> str:
+    def leaf(self, scope: Scope, integers: bool = False, like: Tensor | None = None) -> str:
         """The name of a new tensor of the case."""
         arguments = self._arguments(self.operations[0], scope, {})
         more: tuple[Any, ...] = ("int32", {"integers": [0, 2]}) if integers else ()
+        if like is not None:
+            return arguments.leaf(like.shape, like.dtype)
         return arguments.leaf((3, 4), *more)
 
     def one(self, scope: Scope) -> Made:
@@ -88,6 +90,28 @@ class Statements:
         fitting = [o for o in self.operations if o.elementwise]
         tried = (self._of(o, scope, given, target) for o in (self.choices.one(fitting), *fitting))
         return next(made for made in tried if made is not None)
+
+    def reading(self, scope: Scope, name: str) -> Made | None:
+        """A statement that reads an argument that is no tensor, if an operation does."""
+        value, standing = (
+            scope.values[name],
+            [o for o in self.operations if self._may_stand(o, scope)],
+        )
+        if isinstance(value, bool):
+            fitting = [o for o in standing if "flag?" in o.tensors and not (o.raises or o.unlike)]
+            return self._of(fitting[0], scope, {"flag?": name}) if fitting else None
+        fitting = [o for o in standing if o.takes_number and not o.apart]
+        number = isinstance(value, int | float) and fitting
+        return self._of(self.choices.one(fitting), scope, {"b": name}) if number else None
+
+    def joining(self, scope: Scope, name: str, last: str) -> Made:
+        """A statement that reads a tensor and, if there is one, what the last such statement made."""
+        fitting = [o for o in self.operations if o.takes_number and not o.apart]
+        if not last:
+            return self.plain(scope, of=name)
+        return self._of(self.choices.one(fitting), scope, {"a": last, "b": name}) or self.plain(
+            scope, of=last
+        )
 
     def _operation(self, scope: Scope) -> Operation:
         standing = [o for o in self.operations if self._may_stand(o, scope)]

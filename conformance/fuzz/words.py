@@ -15,6 +15,7 @@ from typing import Any, Union, get_args, get_origin
 from typing import Literal as OneOf
 
 from conformance.errors import CaseError
+from conformance.fuzz import trees
 from conformance.language import spec
 from conformance.language.features import required_by
 from conformance.language.load import load_text
@@ -92,6 +93,17 @@ def of_regions() -> tuple[tuple[Word, frozenset[str]], ...]:
     words = _of_model(spec.RegionModel)
     found = ((word, _features({word.key: word.value}, {})) for word in words)
     return tuple((word, features) for word, features in found if features is not None)
+
+
+@cache
+def of_containers() -> tuple[tuple[str, frozenset[str]], ...]:
+    """The kinds of containers, with the features that each adds, other than that it is one."""
+    found = (
+        (kind, _features({"takes": [trees.written(kind, ["x1"])]}, {})) for kind in trees.CONTAINERS
+    )
+    return tuple(
+        (kind, features - {"nested-inputs"}) for kind, features in found if features is not None
+    )
 
 
 @cache
