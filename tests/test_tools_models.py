@@ -29,6 +29,9 @@ def test_the_page_lists_what_deviates_and_what_is_right() -> None:
     page = "\n".join(models.page(found, kinds))
     assert "| causal language models (`…ForCausalLM`) | 2 of 4 | 1 of 4 | Good |" in page
     assert "| speech, with CTC (`…ForCTC`) | 1 of 1 | 1 of 1 | Norm |" in page
-    assert "Bad (reentrant): gradients: 1 of 2 differ, w\\|x: \\<none\\>; Worse, Also: grad" in page
-    assert "made or run: Odd: no size." in page
+    assert (
+        "- Bad (reentrant): gradients: 1 of 2 differ, w\\|x: \\<none\\>\n- Worse, Also: grad"
+        in page
+    )
+    assert "made or run:\n\n- Odd: no size\n" in page
     assert "as in every framework: Norm." in page
