@@ -93,10 +93,8 @@ class Statements:
 
     def reading(self, scope: Scope, name: str) -> Made | None:
         """A statement that reads an argument that is no tensor, if an operation does."""
-        value, standing = (
-            scope.values[name],
-            [o for o in self.operations if self._may_stand(o, scope)],
-        )
+        value = scope.values[name]
+        standing = [o for o in self.operations if self._may_stand(o, scope)]
         if isinstance(value, bool):
             fitting = [o for o in standing if "flag?" in o.tensors and not (o.raises or o.unlike)]
             return self._of(fitting[0], scope, {"flag?": name}) if fitting else None
@@ -106,12 +104,11 @@ class Statements:
 
     def joining(self, scope: Scope, name: str, last: str) -> Made:
         """A statement that reads a tensor and, if there is one, what the last such statement made."""
-        fitting = [o for o in self.operations if o.takes_number and not o.apart]
         if not last:
             return self.plain(scope, of=name)
-        return self._of(self.choices.one(fitting), scope, {"a": last, "b": name}) or self.plain(
-            scope, of=last
-        )
+        fitting = [o for o in self.operations if o.takes_number and not o.apart]
+        made = self._of(self.choices.one(fitting), scope, {"a": last, "b": name})
+        return made or self.plain(scope, of=last)
 
     def _operation(self, scope: Scope) -> Operation:
         standing = [o for o in self.operations if self._may_stand(o, scope)]

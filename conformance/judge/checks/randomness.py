@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from conformance.judge.arrays import differs, quantities
 from conformance.judge.checks.evidence import Check, Evidence, forward_samples, place_name
 from conformance.judge.limits import ROUNDING
-from conformance.language.flow import Flow, redrawing
+from conformance.language.flow import redrawing
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
 from conformance.model.facts import Sampling
@@ -48,7 +48,7 @@ def _judge(evidence: Evidence) -> Verdict:
     by_sums = _by_sums(evidence) if evidence.case.totals else None
     if by_sums is not None:
         return by_sums
-    free, called = redrawing(evidence.case), Flow(evidence.case).of_region
+    free, called = redrawing(evidence.case), {r.name for r in evidence.case.called()}
     preserved = {
         (region, s.label)
         for region, s in evidence.case.statements()
