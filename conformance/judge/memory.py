@@ -26,7 +26,7 @@ def retained(
     if small:
         outside = most + int(OUTSIDE * memory.outside)
         beyond = most + plain - memory.plain[1]
-        most = max(most, beyond, min(plain - memory.drop, outside))
+        most = max(most, beyond, min(plain - memory.drop + memory.rise, outside))
     drop = memory.drop - (max(0, memory.plain[0] - plain) if small else 0)
     least = drop if memory.drop else None
     exact = law and not resolution

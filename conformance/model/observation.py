@@ -144,7 +144,8 @@ class ExpectedMemory:
     """Bytes that the reference counts between forward and backward.
 
     `plain` and `recomputed` are (least, most) over what implementations may legitimately save; `drop`
-    is the least that recomputing must free, `unit` the largest single activation. `peaks` are the most
+    is the least that recomputing must free, `rise` what it may keep beyond the plain run where it need
+    not free anything, `unit` the largest single activation. `peaks` are the most
     bytes held at any time, plain and recomputed, where gradients are freed as soon as they can be.
     `states` are the copies of random state that may be kept: one for each call of an outermost region
     that preserves it, or for each operation in it that draws. `left` are tensors and bytes that live as
@@ -160,6 +161,7 @@ class ExpectedMemory:
     states: int = 0
     left: tuple[int, int] = (0, 0)
     outside: int = 0
+    rise: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ tensor of the program (a dropout mask, indices of maxima, statistics of a normal
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,12 +32,17 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor of the program: its number of elements, its dtype by name, and the step that made it
-    (`None` for one that the program starts from)."""
+    """A tensor of the program: its shape, its dtype by name, and the step that made it (`None` for one
+    that the program starts from)."""
 
-    size: int
+    shape: tape.Shape
     dtype: str
     producer: Step | None
+
+    @cached_property
+    def size(self) -> int:
+        """The number of its elements."""
+        return math.prod(self.shape)
 
     @cached_property
     def nbytes(self) -> int:

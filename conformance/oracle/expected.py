@@ -148,13 +148,14 @@ def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
     for key in {step.key for step in steps}:
         once = [step in needed for step in steps if step.key == key]
         seen, passes = drawn.get(key, []), passes_of(case)
+        twice = {2 * len(once), 2 * sum(once)} - {len(once)}
+        if case.procedure.after == "inference" and len(seen) in twice:
+            seen = drawn[key] = seen[len(seen) // 2 :]  # the first pass is dropped
         if len(seen) == passes * sum(once) < passes * len(once):
             left = iter(seen)
             drawn[key] = [next(left) if need else None for need in once * passes]
         elif len(seen) < passes * len(once) and not any(once):
             drawn[key] = [None for _ in once * passes]  # nothing depends on what was drawn
-        elif case.procedure.after == "inference" and len(seen) == 2 * len(once):
-            drawn[key] = seen[len(once) :]  # the first pass is dropped
     return drawn
 
 

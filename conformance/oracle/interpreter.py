@@ -143,7 +143,7 @@ class Interpreter:
     def _add(self, tensor: Tensor, step: Step | None) -> int:
         """The number of a new tensor, which `step` made."""
         self._number_of[tensor] = len(self.dataflow.tensors)
-        self.dataflow.tensors.append(TensorInfo(tensor.data.size, tensor.dtype, step))
+        self.dataflow.tensors.append(TensorInfo(tensor.data.shape, tensor.dtype, step))
         return self._number_of[tensor]
 
     def _nodes(

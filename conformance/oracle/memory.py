@@ -13,9 +13,9 @@ from functools import cached_property
 from conformance.language.operations import COSTLY, OPERATIONS, RANDOM, VIEWS
 from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
+from conformance.oracle import tape
 from conformance.oracle.dataflow import Assumption, Call, Dataflow, Step, assumptions
 from conformance.oracle.executions import Unit, minimal_units
-from conformance.oracle.tape import itemsize
 
 #: Bytes by what is kept: a tensor by its number, the mask of a step, the factor of its gradient, or what
 #: a tensor is cast to.
@@ -51,17 +51,21 @@ def expected_memory(
         held = _held(assumed, ends)
         units = minimal_units(assumed)
         # Without a reshaped tensor, or without a mask, ways to lay them out differ in nothing.
-        views = any(step.statement.op in VIEWS | _PARTS for step in dataflow.steps)
-        masks = any("mask" in assumed.residuals(step) for step in dataflow.steps)
-        for view, wide in itertools.product((True, False)[not views :], (False, True)[: 1 + masks]):
-            way = _Way(assumed, alive, held, view, wide, bool(case.autocast))
+        ops = {step.statement.op for step in dataflow.steps}
+        views = [(True, False) if ops & kind else (False,) for kind in (VIEWS, _PARTS)]
+        masks = any(
+            "mask" in assumed.residuals(step) or _padded(dataflow, step) for step in dataflow.steps
+        )
+        for view, part, wide in itertools.product(*views, (False, True)[: 1 + masks]):
+            shared = frozenset().union(VIEWS if view else (), _PARTS if part else ())
+            way = _Way(assumed, alive, held, shared, wide, bool(case.autocast))
             before = way.plain()
             least, most = way.recomputed(units)
             spared = way.spared() if "cheap" in assumed.regions else before
             plain += [before, spared]
             recomputed += [least, most]
             drops.append(min(before, spared) - most)
-            if not (view or wide):
+            if not (shared or wide):
                 pairs.append(
                     (_Backward(way).peak(dataflow.steps), _Backward(way).peak(dataflow.body))
                 )
@@ -70,6 +74,7 @@ def expected_memory(
         plain=(min(plain), max(plain)),
         recomputed=(min(recomputed), max(recomputed)),
         drop=max(0, min(drops)),
+        rise=max(0, -min(drops)),
         unit=max((1, *sizes)),
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
         states=sum(_random_states(call, discipline == "minimal") for call in dataflow.calls),
@@ -119,15 +124,16 @@ class _Way:
     """One way to run a case: what is assumed, the steps that save residuals in the plain run (`alive`)
     and at most in the recomputed one (`held`), and how what is kept is laid out.
 
-    With `views`, a reshaped tensor shares the memory of its argument. With `wide`, masks take the most
-    bytes per element that implementations use, else the least. Where the variant says `factors`, `sin`,
-    `cos` and `tanh` keep the factor of their gradient, an array other than the program's tensors.
+    The results of operations in `views` share the memory of their argument. With `wide`, masks take the
+    most bytes per element that implementations use, and a convolution keeps a copy with zeros, else the
+    least. Where the variant says `factors`, `sin`, `cos` and `tanh` keep the factor of their gradient,
+    an array other than the program's tensors.
     """
 
     assumed: Assumption
     alive: frozenset[Step]
     held: frozenset[Step]
-    views: bool
+    views: frozenset[str]
     wide: bool
     #: Whether the program runs under autocast.
     low: bool = False
@@ -148,7 +154,7 @@ class _Way:
         while (step := tensors[number].producer) is not None:
             operation = OPERATIONS[step.statement.op]
             # A hook is on the tensor itself; a view may be another tensor.
-            if not operation.hooks and not (self.views and operation.name in VIEWS | _PARTS):
+            if not operation.hooks and operation.name not in self.views:
                 break
             source = step.arguments["x"][0]
             same = tensors[source].dtype == tensors[number].dtype
@@ -165,6 +171,8 @@ class _Way:
     def residuals(self, step: Step) -> _Kept:
         words: Iterable[str] = self.assumed.residuals(step)
         kept: _Kept = {step: self.mask(step)} if "mask" in words else {}
+        if self.wide and "x" in words and (size := _padded(self.dataflow, step)):
+            kept = {(step, "padded"): size}
         if "factors" not in self.assumed.regions:
             pass
         elif step.statement.op in _FACTORS:
@@ -174,7 +182,7 @@ class _Way:
             words = {"out"} if step.statement.op == "tanh" else ()  # (1 + out) times (1 - out)
         elif step.statement.op in _SCALING and len(step.reads) == 1:
             # The number, as an array of its own.
-            kept = {(step, "factor"): itemsize(self.dataflow.tensors[step.results[0]].dtype)}
+            kept = {(step, "factor"): tape.itemsize(self.dataflow.tensors[step.results[0]].dtype)}
         return kept | self.tensors(n for word in words for n in step.named(word))
 
     def mask(self, step: Step) -> int:
@@ -269,6 +277,20 @@ class _Way:
             return []
         plainly = self.assumed.runs_plainly
         return [self.residuals(s) for s in steps if s.call is None or plainly(s.call)]
+
+
+def _padded(dataflow: Dataflow, step: Step) -> int:
+    """Bytes of a copy that a convolution may make of its argument, a row or a column of zeros longer,
+    where it needs more zeros on one side than on the other; else 0."""
+    if step.statement.options.get("padding") != "same":
+        return 0
+    x, w = (dataflow.tensors[step.arguments[name][0]] for name in "xw")
+    stride = step.statement.options.get("stride", 1)
+    assert isinstance(stride, int)
+    window = tape.Window.of(x.shape, w.shape[2:], stride, "same")
+    uneven = [before != after for before, after in window.zeros]
+    longer = math.prod(n + more for n, more in zip(x.shape, uneven, strict=True))
+    return longer * tape.itemsize(x.dtype) if any(uneven) else 0
 
 
 def _bytes(parts: Iterable[_Kept]) -> int:

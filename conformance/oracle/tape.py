@@ -1162,7 +1162,7 @@ def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 def conv2d(x: Tensor, w: Tensor, stride: int = 1, padding: str = "valid") -> Tensor:
     """The sum over a window of x (n, c, h, w) times w (o, c, kh, kw) (cross-correlation), zeros
     around x for `same`."""
-    window = _Window.of(x.shape, w.shape[2:], stride, padding)
+    window = Window.of(x.shape, w.shape[2:], stride, padding)
     w_shape = w.shape
 
     def of_x(g: Tensor, x: Tensor, w: Tensor) -> Tensor:
@@ -1188,7 +1188,7 @@ def _windows(x: Elements, kernel: Shape, stride: int) -> Elements:
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """The geometry of a convolution: shape of x (n, c, h, w), kernel height and width, stride, and the
     zeros before and after each axis of x."""
 
@@ -1198,7 +1198,7 @@ class _Window:
     zeros: Sequence[tuple[int, int]]
 
     @classmethod
-    def of(cls, shape: Shape, kernel: Shape, stride: int, padding: str) -> _Window:
+    def of(cls, shape: Shape, kernel: Shape, stride: int, padding: str) -> Window:
         zeros = [(0, 0)] * 4
         for axis, length in enumerate(kernel, 2) if padding == "same" else ():
             missing = (shape[axis] - 1) // stride * stride + length - shape[axis]
@@ -1211,14 +1211,14 @@ class _Window:
         return _windows(padded, self.kernel, self.stride).transpose(0, 1, 4, 5, 2, 3)
 
 
-def _unfold(x: Tensor, window: _Window) -> Tensor:
+def _unfold(x: Tensor, window: Window) -> Tensor:
     """The windows of x: (n, c * kh * kw, windows)."""
     windows = window.over(np.pad(x.data, window.zeros))
     data = windows.reshape(x.shape[0], math.prod(windows.shape[1:4]), -1)
     return _unary(x, data, lambda g: _fold(g, window))
 
 
-def _fold(patches: Tensor, window: _Window) -> Tensor:
+def _fold(patches: Tensor, window: Window) -> Tensor:
     """The adjoint of `_unfold`: adds up the windows."""
     padded = np.pad(np.zeros(window.shape), window.zeros)
     windows = window.over(padded)

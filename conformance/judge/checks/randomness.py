@@ -29,7 +29,7 @@ from conformance.language.flow import redrawing
 from conformance.language.operations import RANDOM
 from conformance.model.case import Case
 from conformance.model.facts import Sampling
-from conformance.model.observation import RandomSample, Run
+from conformance.model.observation import Array, RandomSample, Run
 from conformance.model.verdict import Status, Verdict
 
 #: What a rerun did, in words, by the kind of `Sampling`.
@@ -58,7 +58,7 @@ def _judge(evidence: Evidence) -> Verdict:
     if samples is None:
         drawn, method = _by_gradients(evidence), "gradients under one seed"
     else:
-        drawn, method = _by_samples([d for d in samples if d.region]), ""
+        drawn, method = _by_samples(evidence.case, [d for d in samples if d.region]), ""
     verdict = partial(CHECK.verdict, method=method, facts=(drawn,))
     if drawn.kind == "unknown":
         message = (
@@ -186,8 +186,15 @@ def _places(draws: Iterable[RandomSample]) -> tuple[Place, ...]:
     return tuple(sorted(set(map(_place, draws)), key=lambda place: (place[1], place[0])))
 
 
-def _by_samples(samples: list[RandomSample]) -> Sampling:
-    """What the reruns drew. A draw is fresh if no forward run of the same statement drew it."""
+def _by_samples(case: Case, samples: list[RandomSample]) -> Sampling:
+    """What the reruns drew. A draw is fresh if no forward run of the same statement drew it. Of a
+    dropout, the mask is, where gradients are differentiated: what runs again may be a derivative."""
+    higher = case.procedure.order > 1
+    masks = {(r, s.label) for r, s in case.statements() if s.op == "dropout" and higher}
+
+    def drawn(sample: RandomSample) -> Array:
+        return sample.array != 0 if _place(sample) in masks else sample.array
+
     forward: dict[Place, list[RandomSample]] = defaultdict(list)
     for draw in samples:
         if draw.phase == "forward":
@@ -196,7 +203,7 @@ def _by_samples(samples: list[RandomSample]) -> Sampling:
     fresh = [
         draw
         for draw in reruns
-        if not any(np.array_equal(draw.array, known.array) for known in forward[_place(draw)])
+        if not any(np.array_equal(drawn(draw), drawn(known)) for known in forward[_place(draw)])
     ]
     if fresh:
         return Sampling("fresh", _places(fresh))

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from conformance.judge.arrays import tensors
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.judge.limits import STEP, TENSORS
 from conformance.model.facts import Growth, told_apart
@@ -41,10 +42,10 @@ def level(readings: Sequence[int]) -> int:
 def _judge(evidence: Evidence) -> Verdict:
     plain, recomputed = evidence.plain, evidence.recomputed
     memory = evidence.expected.memory
-    unit = memory.unit if memory else 0
-    tensors, size = memory.left if memory and evidence.case.keeps else (0, 0)
+    unit = memory.unit if memory else max((a.nbytes for _, a in tensors(plain.outputs)), default=0)
+    kept, size = memory.left if memory and evidence.case.keeps else (0, 0)
     quantities: tuple[tuple[_Quantity, _Readings, _Readings, float], ...] = (
-        ("live tensors", plain.alive, recomputed.alive, TENSORS + tensors),
+        ("live tensors", plain.alive, recomputed.alive, TENSORS + kept),
         ("bytes", plain.held, recomputed.held, max(unit * STEP, 1.0) + size),
     )
     readings: list[str] = []
