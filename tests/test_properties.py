@@ -17,6 +17,8 @@ NAMED = {**SIN, "takes": [], "kwargs": {"x": "x"}, "recompute": "r"}
 LEAVES = {**SIN, "gives": ["y", "q"], "left": "q", "body": "y = sin(x); q = exp(y)"}
 BESIDE = {"recompute": "s(x)", "body": "v = sin(x)"}
 OF_ONE = {"recompute": "r", "takes": [{"a": "x"}], "body": "y = sin(x)"}
+OF_H = {"recompute": "r", "takes": [{"a": "h"}], "body": "y = sin(h)"}
+CHANGES_H = {**OF_H, "gives": [["y"]], "body": "y = add_in_place(h, w)"}
 OF_DICT = {"recompute": "r", "takes": [{"a": "x", "b": "w"}], "body": "y = multiply(x, w)"}
 CHANGED = "h = sin(x); s = cos(h); g = add_in_place(h, 0.5); y = multiply(s, g)"
 
@@ -157,6 +159,16 @@ TABLE = [
      [{**SIN, "mapped": True, "body": "y = negative(x)"}, "z = sin(y)"]),
     ("last-saved:rrelu", [{**SIN, "body": "h = sin(x); y = rrelu(h)"}, "z = sin(y)"],
      [{**SIN, "body": "h = rrelu(x); y = sin(h)"}, "z = sin(y)"]),
+    ("draws-early:uniform", [drawn("uniform"), "z = sin(y)"],
+     [drawn("uniform", last=True), "z = sin(y)"]),
+    ("runs-again", [SIN, "z = sin(y)"],
+     [{"recompute": "r(x, on)", "body": "y = multiply(x, on)"}, "z = sin(y)"]),
+    ("gradient-in-object", [{**OF_ONE, "takes": [{"object": {"a": "x"}}]}, "z = sin(y)"],
+     [{**OF_ONE, "takes": ["w", {"object": {"a": "x"}}], "body": "y = sin(w)"}, "z = sin(y)"]),
+    ("node-hooks-nothing", [TWICE, "u = hooked(u, scale=2.0)", "z = sin(y)"],
+     [TWICE, "u = hooked(u, scale=2.0)", "z = multiply(y, u)"]),
+    # What is changed in place where nothing is recorded stays in the graph that it was in.
+    ("node-detaches-loss", ["h = sin(x)", OF_H, "z = sin(y)"], ["h = sin(x)", CHANGES_H, "z = sin(y)"]),
     ("node-detaches-loss", [OF_ONE, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("node-detaches-loss", [OF_ONE, "s = slope_of_sin(y)", "z = sin(w)"],
      [SIN, "s = slope_of_sin(y)", "z = sin(w)"]),

@@ -96,6 +96,8 @@ def loaded(raw: Raw, allowed: frozenset[str]) -> Generated:
         raise CaseError("nothing in it raises the error")
     if _takes_inside(case):
         raise CaseError("it takes a gradient with respect to what requires none in a transform")
+    if _takes_hooked(case):
+        raise CaseError("it takes a gradient with respect to a tensor that a hook is on")
     if not is_stable(case):
         raise CaseError("its numbers depend on how they are rounded")
     return Generated(name, raw, case)
@@ -122,6 +124,17 @@ def _takes_inside(case: Case) -> bool:
     return case.procedure.kind == "functional" and any(
         of.isdisjoint(step.differentiable()) for step in taking
     )
+
+
+def _takes_hooked(case: Case) -> bool:
+    """Whether a statement takes a gradient with respect to a tensor that a hook is on: frameworks call
+    the hook for this gradient, too."""
+    flow = Flow(case)
+    hooked = {
+        t.itself for s in steps(flow.items) if OPERATIONS[s.statement.op].hooks for t in s.makes
+    }
+    taking = [s for s in steps(flow.items) if OPERATIONS[s.statement.op].takes_gradient]
+    return any(t.itself in hooked for step in taking for t in step.differentiable())
 
 
 class _Program:

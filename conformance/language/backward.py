@@ -26,14 +26,15 @@ def _moment(step: Step) -> int:
 
 
 def needed(step: Step, asking: Collection[Tensor] | None = None) -> frozenset[str]:
-    """Words for what the gradients of a statement need: arguments by name, `out` and `mask`. Literals
-    are left out. With `asking`, only for the gradients of these tensors."""
+    """Words for what the gradients of a statement need: arguments by name, `out` and `mask`. Numbers are
+    left out. With `asking`, only for the gradients of these tensors."""
     needs = OPERATIONS[step.statement.op].needs
     words: set[str] = set()
     for name, given in step.reads.items():
         if any(t.asks if asking is None else t in asking for t in given):
             words |= needs[name][0] if name in needs else frozenset()
-    return frozenset(w for w in words if w in ("out", "mask") or step.reads[w])
+    reads = {n for n, some in step.reads.items() if any(t.of != "value" for t in some)}
+    return frozenset(words.intersection(reads | {"out", "mask"}))
 
 
 def saved(step: Step) -> frozenset[str]:
@@ -213,6 +214,7 @@ class Backward:
         return call in self.again and any(
             step.statement.op in operations
             and step.moment < stop
+            and self.void.isdisjoint(step.makes)
             and not kept(step)
             and not (step.call and step.call.region.name in self._redrawing)
             for step in self.inside(call)

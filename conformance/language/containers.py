@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from conformance.language.flow import parts
 from conformance.language.place import Place, inside_of, is_bool, top
-from conformance.model.case import Literal, Ref, Region, Tree
+from conformance.language.reach import steps
+from conformance.model.case import Literal, Ref, Region, Tree, leaves
 from conformance.model.containers import Listed, Named, Object
 
 
@@ -34,6 +35,15 @@ def _returns(kind: type) -> Callable[[Place], bool]:
     return lambda place: any(type(tree) is kind for tree in _contained(place.region.returns))
 
 
+def _passes(kind: type) -> Callable[[Place], bool]:
+    return lambda place: any(
+        t in place.reach.asked and t in s.differentiable() and s in place.reach.needed.steps
+        for c in place.calls
+        for t in inside_of(c, kind)
+        for s in steps(c.items)
+    )
+
+
 CONTAINERS: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
     "no-top-level-result": (
         "all tensors that a region returns are inside nested tuples or dicts",
@@ -43,8 +53,9 @@ CONTAINERS: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
         "a region returns no tensor, but numbers, strings, bools or None",
         lambda p: (
             not any(
-                sum(t.of != "value" and not is_bool(t) for t in call.results) > len(p.region.left)
+                t.of != "value" and not is_bool(t) and name not in p.region.left
                 for call in p.calls
+                for name, t in zip(leaves(p.region.gives), call.results, strict=True)
             )
         ),
     ),
@@ -64,6 +75,14 @@ CONTAINERS: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
     ),
     "object-result": ("a region returns an instance of a dataclass", _returns(Object)),
     "object-argument": ("a region takes an instance of a dataclass", _takes(Object)),
+    "gradient-in-dict": (
+        "a gradient passes through a tensor that a region takes in a dict",
+        _passes(Mapping),
+    ),
+    "gradient-in-object": (
+        "a gradient passes through a tensor that a region takes in an instance of a dataclass",
+        _passes(Object),
+    ),
     "empty-result": (
         "a region returns an empty tuple",
         lambda p: any(tree == () for tree in _contained(p.region.returns)),

@@ -51,8 +51,8 @@ _FILLING = frozenset({"custom_sin", "asking_sin"})
 
 
 class NodeError(Exception):
-    """What a backward pass raises, in a word: `detached`, `detached-saved`, `freed`, `moved`, `refused`,
-    `no-result`; or `endless` where it does not come to its end."""
+    """What a backward pass raises, in a word: `detached`, `detached-saved`, `freed`, `hook`, `moved`,
+    `refused`, `no-result`; or `endless` where it does not come to its end."""
 
 
 @dataclass(eq=False)
@@ -99,6 +99,8 @@ class _Node:
     #: Whether its results have no elements.
     void: bool = False
     freed: bool = False
+    #: The results that hooks are on.
+    hooked: set[int] = field(default_factory=set)
 
     def derivative(self, result: int, argument: int) -> int:
         """The derivative of a result with respect to an argument."""
@@ -226,8 +228,14 @@ class Run:
             node = self._node(given, reads, len(made), bool(words), statement.op, kept)
             node.void = void
             self._record(node, made)
-        if statement.op == "add_in_place" and self._recording:
-            every[0].asks, every[0].made = made[0].asks, made[0].made
+        if operation.hooks and every[0].asks and every[0].made:
+            node, place = every[0].made
+            node.hooked.add(place)
+        if statement.op == "add_in_place":  # the result is the argument itself
+            same = every[0]
+            if self._recording:
+                same.asks, same.made = made[0].asks, made[0].made
+            same.value, made = made[0].value, [same]
         told: object = every[0].asks if statement.op == "asks_gradient" else None
         boolean = statement.op in BOOLS
         names.update(
@@ -376,6 +384,8 @@ class Run:
             node = max(flowing, key=lambda n: n.number)
             numbers = flowing.pop(node)
             passed.update(node.chain)
+            if any(numbers[place] is None for place in node.hooked):
+                raise NodeError("hook")
             if node.freed and node.saves:
                 raise NodeError("freed")
             if any(tensor.made is None for tensor in node.kept):

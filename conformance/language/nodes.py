@@ -7,17 +7,22 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+from conformance.language.backward import backward, overwritten
 from conformance.language.flow import Flow
 from conformance.language.graph import NodeError, Run
-from conformance.model.case import Case
 
 
 class Nodes:
     """What goes otherwise where regions are nodes of the graph, and what is `raised`, in a word. With
     `called`, they are called directly, and what they leave in a list has no graph there."""
 
-    def __init__(self, case: Case, *, called: bool = False) -> None:
+    def __init__(self, flow: Flow, *, called: bool = False) -> None:
+        case = flow.case
         self.case, self.raised = case, ""
+        #: Whether the program raises without recompute, where that is left open.
+        self.raises = case.as_plain and any(
+            overwritten(backward(flow), step) for step in backward(flow).steps
+        )
         self.lost: set[str] = set()
         self.zeros: set[str] = set()
         self.hooks = self.otherwise = self.detaches = self.holds = False
@@ -56,8 +61,8 @@ class Nodes:
     def _compare(self, plain: _Seen, opaque: _Seen, least: Mapping[str, int]) -> None:
         for name, (number, passes) in plain.gradients.items():
             found, in_passes = opaque.gradients[name]
-            if found == number or (found is None and not number and self.case.as_plain):
-                pass  # a program that may raise does not say whether there is a gradient of zeros
+            if found == number or (found is None and not number and self.raises):
+                pass  # a program that raises does not say whether there is a gradient of zeros
             elif number is None and not found:
                 self.zeros.add(name)
             else:
@@ -102,13 +107,13 @@ def _steps(run: Run, wanted: Collection[str] = ()) -> Iterator[_Seen]:
 @lru_cache(maxsize=4)
 def of(flow: Flow) -> Nodes:
     """What goes otherwise in a program whose regions are nodes of the graph."""
-    return Nodes(flow.case)
+    return Nodes(flow)
 
 
 @lru_cache(maxsize=4)
 def of_left(flow: Flow) -> Nodes | None:
     """What goes otherwise where what regions leave in a list has no graph; `None` where none does."""
-    return Nodes(flow.case, called=True) if any(r.left for r in flow.case.regions()) else None
+    return Nodes(flow, called=True) if any(r.left for r in flow.case.regions()) else None
 
 
 #: The beginning of what the features mean.
@@ -144,6 +149,10 @@ _OF_NODES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
     "node-frees-graph": (
         f"{_IF} a part of the graph is gone through twice, from inside of a node and from outside",
         lambda n: n.raised == "freed",
+    ),
+    "node-hooks-nothing": (
+        f"{_IF} a hook is on a result of one that runs again, and no gradient comes to that result",
+        lambda n: n.raised == "hook",
     ),
     "node-loses-gradient": (
         f"{_IF} a gradient lacks a part, or all of it",

@@ -375,15 +375,6 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a region takes a dict with two tensors or more",
         lambda p: any(len(inside_of(c, Mapping)) > 1 for c in p.calls),
     ),
-    "gradient-in-dict": (
-        "a gradient passes through a tensor that a region takes in a dict",
-        lambda p: any(
-            t in p.reach.asked and t in s.differentiable() and s in p.reach.needed.steps
-            for c in p.calls
-            for t in inside_of(c, Mapping)
-            for s in steps(c.items)
-        ),
-    ),
     "gradient-reads-result": (
         "a gradient outside of regions depends on a result of a region",
         result_read,
@@ -525,6 +516,7 @@ FAMILIES: Mapping[str, str] = {
     "between": "this happens between forward and backward",
     "outside": "the operation is in the program, outside of regions",
     "last-saved": "the operation is the last in a region to save something, and the region runs again",
+    "draws-early": "the operation draws in a region that runs again, before the last value it saves",
     "flows-through": "a gradient of all that require one flows through the operation, in the region",
     "keyword": "an argument of the region that is given by name has this name",
     "changes": "a statement of the region does this when it is called again",
@@ -554,6 +546,8 @@ def of_region(place: Place) -> Iterator[str]:
     of = backward(place.flow)
     last = (of.last(call) for call in place.calls if call in of.again)
     yield from (f"last-saved:{s.statement.op}" for s in last if isinstance(s, Step))
+    early = (o for o in RANDOM if any(of.draws_again(c, {o}, early=True) for c in place.calls))
+    yield from (f"draws-early:{op}" for op in early)
     inside = (step for call in place.calls for step in of.inside(call))
     yield from (f"flows-through:{step.statement.op}" for step in inside if step in of.steps)
     yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)

@@ -151,7 +151,8 @@ def _taken(call: Call, keywords: bool, *, inside: bool = False) -> tuple[Tensor,
 def entries(call: Call, *, keywords: bool = False, inside: bool = False) -> frozenset[Tensor]:
     """What goes into a region as one operation, as handles around it or `inside`: its positional
     arguments, with `keywords` those by keyword, too, and the parameters that it reads by closure."""
-    reads = read(call, keywords=keywords)
+    same = (tensor.handles for tensor in call.returns if tensor.handles is not None)
+    reads = (*read(call, keywords=keywords), *same)
     captured = {tensor for tensor in reads if tensor.of == "parameter" and tensor.asks}
     taken = _taken(call, keywords, inside=inside)
     return frozenset(tensor for tensor in (*taken, *captured) if tensor.floating)
@@ -307,10 +308,13 @@ def _reads(reach: Reach, step: Step, made: set[Tensor], *, mask: bool) -> bool:
     `mask`, or a value other than the program's tensors."""
     at_hand = {"out": step.makes, **step.reads}
     needs = OPERATIONS[step.statement.op].needs
+    masked = (
+        mask and step.statement.options.get("times") != 1
+    )  # a loop of one round keeps nothing else
     return any(
         all(
             any(
-                (mask and word == "mask") or not made.isdisjoint(at_hand.get(word, ()))
+                (masked and word == "mask") or not made.isdisjoint(at_hand.get(word, ()))
                 for word in words
             )
             for words in needs[name]
