@@ -32,12 +32,20 @@ class Tensors(Part):
             return f"np.random.default_rng({value.seed})"
         return self.framework_generator(value.seed)
 
+    def write_of_rank(self) -> None:
+        """What a rank draws its own elements from."""
+        code, drawn = self.code, [a for a in self.case.arrays if a.fill.kind in _DRAWS]
+        if any(array.by_rank for array in drawn):
+            code(f"own = np.random.default_rng([{self.case.seed}, {self.offered('rank')}])")
+
     def write_inputs(self) -> None:
         """`inputs()`: every draw comes from one NumPy generator, in the order of the case."""
         case, code, held = self.case, self.code, self.in_lists
         with code.indent("def inputs():"):
-            if any(array.fill.kind in _DRAWS for array in case.arrays):
+            if any(a.fill.kind in _DRAWS and not a.by_rank for a in case.arrays):
                 code(f"rng = np.random.default_rng({case.seed})")
+            if any(array.by_rank for array in case.arrays):
+                self.write_of_rank()
             begin = len(code.lines)
             for value in (*case.inputs, *case.parameters, *case.state):
                 if isinstance(value, Value):
@@ -46,9 +54,10 @@ class Tensors(Part):
                 elif isinstance(value, Generator):
                     made = self.generator(value)
                 else:
-                    made = self.tensor(value, numpy_fill(value))
+                    rank = self.words.rank if value.by_rank else ""
+                    made = self.tensor(value, numpy_fill(value, rank))
                 code(f"{value.name} = {made}")
-            taken = {*case.names(), *self.emitter.imported, "rng"}
+            taken = {*case.names(), *self.emitter.imported, "rng", "own"}
             code.lines[begin:], entry = lists.series(code.lines[begin:], taken)
             entry |= {name: f'"{item.name}": {item.name}' for name, item in held.items()}
             entries = [entry.get(name, f"{name!r}: {name}") for name in case.names()]
