@@ -36,7 +36,15 @@ WORDS = Words(
     drawing="tape.uniform((3,))",
     without_gradients="with tape.no_gradient():",
     rank="tape.rank()",
-    start="tape.spawn(on_rank, {ranks})",
+    start="""
+        def on_rank():
+            for forward in (plain, recomputed):
+                print(tape.rank(), forward.__name__, run(forward))
+
+
+        if __name__ == "__main__":
+            tape.spawn(on_rank, {ranks})
+        """,
     shares=True,
     lists="all",
     reduction="tape.{kind}({x})",

@@ -366,19 +366,11 @@ class Run(Part):
     def write_main(self) -> None:
         """Write what the program does as a script: run both paths and print their results."""
         if self.case.ranks > 1:
-            self.write_on_ranks()
+            self.code(self.offered("start").replace("{ranks}", str(self.case.ranks)))
             return
         each = self.code.indent("for forward in (plain, recomputed):")
         with self.code.indent('if __name__ == "__main__":'), each:
             self.code("print(forward.__name__, run(forward))")
-
-    def write_on_ranks(self) -> None:
-        """Write what each rank does, and what starts the ranks."""
-        code, ranks = self.code, self.case.ranks
-        with code.indent("def on_rank():"), code.indent("for forward in (plain, recomputed):"):
-            code(f"print({self.words.rank}, forward.__name__, run(forward))")
-        with code.indent('if __name__ == "__main__":'):
-            code(self.offered("start").format(ranks=ranks))
 
 
 #: Procedures whose `run` does nothing with the outputs but take the loss of them.

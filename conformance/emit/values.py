@@ -36,7 +36,7 @@ class Tensors(Part):
         """What a rank draws its own elements from."""
         code, drawn = self.code, [a for a in self.case.arrays if a.fill.kind in _DRAWS]
         if any(array.by_rank for array in drawn):
-            code(f"own = np.random.default_rng([{self.case.seed}, {self.offered('rank')}])")
+            code(f"own = np.random.default_rng([{self.case.seed}, {self.offered('rank')} + 1])")
 
     def write_inputs(self) -> None:
         """`inputs()`: every draw comes from one NumPy generator, in the order of the case."""

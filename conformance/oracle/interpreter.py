@@ -72,7 +72,7 @@ def make_inputs(case: Case) -> dict[str, ProgramValue]:
     `numpy.random.default_rng(case.seed)`, in this order; those that differ by rank from another one.
     """
     rng = np.random.default_rng(case.seed)
-    own = np.random.default_rng([case.seed, tape.rank()])
+    own = np.random.default_rng([case.seed, tape.rank() + 1])
     values: dict[str, ProgramValue] = {}
     for value in (*case.inputs, *case.parameters, *case.state):
         if isinstance(value, Value):

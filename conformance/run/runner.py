@@ -85,8 +85,9 @@ def stopped(outcome: Crashed | TimedOut | Stuck | Broken, requested: str) -> Ver
     match outcome:
         case Crashed(how, log):
             return _verdict(Status.CRASHED, f"the process died of {how}", observed=log)
-        case TimedOut(seconds):
-            return _verdict(Status.TIMEOUT, f"no answer within {seconds:g} s")
+        case TimedOut(seconds, where):
+            where = where and f": {where}"
+            return _verdict(Status.TIMEOUT, f"no answer within {seconds:g} s{where}")
         case Stuck(seconds, before):
             after = f"; {before} ran before and left it so" if before else ""
             message = f"the worker did not begin with {requested} within {seconds:g} s{after}"
