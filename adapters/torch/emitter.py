@@ -397,11 +397,13 @@ VARIANTS: Mapping[str, Parts] = {
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant."""
     own = variant.implementation
-    if own is not None and "save" in own.options:
-        return Emitter(case, variant, SELECTIVE)
     parts = VARIANTS.get(variant.name, EAGER)
-    if own is None and any(region.save for region in case.regions()):
+    if own is not None and "save" in own.options:
+        parts = SELECTIVE
+    elif own is None and any(region.save for region in case.regions()):
         parts = parts.but(*selective.IMPORTS)
     if case.ranks > 1:
-        parts = parts.but(*parallel.IMPORTS, lists="nothing" if case.parallel else parts.words.lists)
+        parts = parts.but(*parallel.IMPORTS)
+    if case.parallel:
+        parts = parts.but(lists="nothing")
     return Emitter(case, variant, parts)

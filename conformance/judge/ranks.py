@@ -11,7 +11,9 @@ from conformance.model.verdict import Status, Verdict
 #: The expectation of a rank for the samples of all ranks.
 Expect = Callable[[Sequence[RandomSample] | None, int], Expected]
 #: The verdicts on what was seen of one rank.
-Judge = Callable[[Callable[[Sequence[RandomSample] | None], Expected], Observation], tuple[Verdict, ...]]
+Judge = Callable[
+    [Callable[[Sequence[RandomSample] | None], Expected], Observation], tuple[Verdict, ...]
+]
 #: Which of two verdicts of a check counts, the first before the others.
 _ORDER = (Status.BROKEN, Status.FAIL, Status.WARN, Status.UNSUPPORTED, Status.REPORT, Status.PASS)
 

@@ -200,7 +200,9 @@ class CaseBuilder(Source):
             shape = _shape_of(values)
             if model.by_rank and shape is not None:
                 if shape[:1] != (self._model.ranks,):
-                    message = f"the values of {name!r} have no first axis of {self._model.ranks} ranks"
+                    message = (
+                        f"the values of {name!r} have no first axis of {self._model.ranks} ranks"
+                    )
                     raise error(message, *path, "values")
                 shape = shape[1:]
             if shape is None or (model.shape is not None and tuple(model.shape) != shape):

@@ -90,7 +90,8 @@ class Fill:
 class Array:
     """A tensor that a program starts from. `dtype` is a NumPy name or `bfloat16`; `gradient` says
     whether it requires a gradient. One that is `by_rank` has other elements on each rank: draws of
-    `numpy.random.default_rng([seed, rank + 1])`, or the rank's part of `values`, which has one more axis."""
+    `numpy.random.default_rng([seed, rank + 1])`, or the rank's part of `values`, which have an axis
+    more."""
 
     name: str
     shape: tuple[int, ...]

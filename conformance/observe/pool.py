@@ -23,7 +23,7 @@ from conformance.model.observation import Observation
 from conformance.model.program import Program
 from conformance.observe.process import Answered, Died, Late, Output, Process
 from conformance.observe.worker import entry
-from conformance.observe.worker.ranks import LIMIT, Waiting
+from conformance.observe.worker.ranks import LIMIT, WaitingError
 from conformance.observe.worker.serve import Broken as Broken  # one of the outcomes
 from conformance.writing import check_full
 
@@ -212,7 +212,7 @@ class _Worker:
         if isinstance(outcome, Failure):
             return outcome
         observation, unrestored = outcome
-        if isinstance(observation, Waiting):
+        if isinstance(observation, WaitingError):
             return TimedOut(LIMIT, str(observation))
         if not isinstance(observation, Observation):
             kind = type(observation).__name__

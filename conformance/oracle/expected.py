@@ -47,11 +47,11 @@ def expect(
     before its end, `elements` where only of results with elements), and for `region`, words of
     `REGION_RESIDUALS`. An operation that is not declared may do whatever `OPERATIONS` lists for it.
 
-    `samples` are the random numbers that the program drew. Without them the values of a program that
-    draws are unknown, and so are the gradients of one that draws new random numbers in its rerun
-    (`preserve_rng: false`): these are `None`. Of several ranks, samples are those of all of them. Arrays are float64 (int64, bool) of the case's shapes,
-    bytes are at the dtypes that the tensors stand for. Raises `ValueError` where the samples do not fit
-    the program.
+    `samples` are the random numbers that the program drew, on all of its ranks. Without them the values
+    of a program that draws are unknown, and so are the gradients of one that draws new random numbers in
+    its rerun (`preserve_rng: false`): these are `None`. Arrays are float64 (int64, bool) of the case's
+    shapes, bytes are at the dtypes that the tensors stand for. Raises `ValueError` where the samples do
+    not fit the program.
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)

@@ -80,7 +80,8 @@ def make_inputs(case: Case) -> dict[str, ProgramValue]:
         elif isinstance(value, Generator):
             values[value.name] = tape.generator(value.seed)
         else:
-            values[value.name] = tape.tensor(_fill(value, own if value.by_rank else rng), value.dtype, value.gradient)
+            elements = _fill(value, own if value.by_rank else rng)
+            values[value.name] = tape.tensor(elements, value.dtype, value.gradient)
     return values
 
 

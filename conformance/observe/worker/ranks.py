@@ -24,10 +24,10 @@ from conformance.model.observation import Observation
 from conformance.model.program import Program
 
 #: Seconds after which ranks that have not ended are taken to wait for each other.
-LIMIT = 30.0
+LIMIT = 20.0
 
 
-class Waiting(Exception):
+class WaitingError(Exception):
     """Ranks wait for each other: where each of them is."""
 
 
@@ -44,13 +44,13 @@ def observe(
 ) -> Observation:
     """What each rank sees of a program: that of rank 0, with the `others`. `seen(rank, folder)` observes
     it on a rank; the folder is empty at first, and the same for all. `collectives` are the names of the
-    framework's functions that ranks may be found in. Raises `Waiting`."""
+    framework's functions that ranks may be found in. Raises `WaitingError`."""
     with tempfile.TemporaryDirectory() as folder:
         ranks = [_forked(rank, folder, seen) for rank in range(program.ranks)]
         try:
             _collect(ranks, time.monotonic() + LIMIT)
             if any(rank.observation is None for rank in ranks):
-                raise Waiting(_places(ranks, program, collectives))
+                raise WaitingError(_places(ranks, program, collectives))
         finally:
             for rank in ranks:
                 _end(rank.process)
@@ -100,10 +100,11 @@ def _places(ranks: Sequence[_Rank], program: Program, collectives: Sequence[str]
         if rank.observation is None:
             os.kill(rank.process, signal.SIGUSR1)
     time.sleep(0.2)
-    return ", ".join(
-        f"rank {number} {'has ended' if r.observation else _place(r.stack.read_text(), program, collectives)}"
-        for number, r in enumerate(ranks)
+    places = (
+        "has ended" if rank.observation else _place(rank.stack.read_text(), program, collectives)
+        for rank in ranks
     )
+    return ", ".join(f"rank {number} {place}" for number, place in enumerate(places))
 
 
 def _place(stack: str, program: Program, collectives: Sequence[str]) -> str:
