@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Self, TypeVar
 from typing import Literal as OneOf
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -135,13 +135,11 @@ class VariantModel(Strict):
         + ".",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _lacks_what_is_rare(cls, written: Any) -> Any:
-        if not isinstance(written, dict):
-            return written
-        rare = {word: why for word, why in RARE.items() if word not in written.get("offers", ())}
-        return {**written, "lacks": {**rare, **(written.get("lacks") or {})}}
+    @model_validator(mode="after")
+    def _lacks_what_is_rare(self) -> Self:
+        rare = {word: why for word, why in RARE.items() if word not in self.offers}
+        self.__dict__["lacks"] = {**rare, **self.lacks}  # the model is frozen
+        return self
 
     def says(self, word: str) -> bool:
         return word in self.residuals.get("region", "").split()

@@ -111,7 +111,7 @@ class Words:
     #: The expression of a loss that is made of an output `{x}`: its `{kind}`, `sum` or `mean`.
     reduction: str = "{x}.{kind}()"
     #: The number of the rank that runs, as an expression, and the lines that end a program of several
-    #: ranks: they run both paths and print their results on each of `{ranks}` ranks.
+    #: ranks, where each is a process or a thread: both paths are run on each of `{ranks}` ranks.
     rank: str = ""
     start: str = ""
     #: The keyword with a text as the value of an option of recompute that takes none.

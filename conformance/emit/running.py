@@ -365,8 +365,8 @@ class Run(Part):
 
     def write_main(self) -> None:
         """Write what the program does as a script: run both paths and print their results."""
-        if self.case.ranks > 1:
-            self.code(self.offered("start").replace("{ranks}", str(self.case.ranks)))
+        if self.case.ranks > 1 and self.words.start:
+            self.code(self.words.start.replace("{ranks}", str(self.case.ranks)))
             return
         each = self.code.indent("for forward in (plain, recomputed):")
         with self.code.indent('if __name__ == "__main__":'), each:

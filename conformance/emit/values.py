@@ -17,6 +17,11 @@ _DRAWS = ("normal", "uniform", "integers")
 class Tensors(Part):
     """Writes the making of tensors and explicit generators. An adapter says how a tensor is made."""
 
+    @property
+    def head(self) -> str:
+        """The head of the function that makes the inputs."""
+        return "inputs()"
+
     def tensor(self, array: Array, source: str) -> str:
         """The expression that makes a tensor in `array.dtype` from `source`, a NumPy expression of the
         array's elements (float64 or int64, of `array.shape`)."""
@@ -41,7 +46,7 @@ class Tensors(Part):
     def write_inputs(self) -> None:
         """`inputs()`: every draw comes from one NumPy generator, in the order of the case."""
         case, code, held = self.case, self.code, self.in_lists
-        with code.indent("def inputs():"):
+        with code.indent(f"def {self.head}:"):
             if any(a.fill.kind in _DRAWS and not a.by_rank for a in case.arrays):
                 code(f"rng = np.random.default_rng({case.seed})")
             if any(array.by_rank for array in case.arrays):
