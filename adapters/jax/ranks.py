@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from conformance.emit.emitter import Writer
 from conformance.model.observation import Array, Leaf, Observation, RandomState, Run
 
@@ -67,7 +65,8 @@ def divided(observation: Observation, ranks: int) -> Observation:
 
 def _of_rank(run: Run, rank: int, ranks: int) -> Run:
     def part(array: Array) -> Array:
-        return np.split(array, ranks)[rank]
+        parts: Array = array.reshape(ranks, -1, *array.shape[1:])
+        return parts[rank]
 
     state = run.random_state
     if state is not None:
