@@ -60,12 +60,6 @@ def by_reference(call: Call) -> frozenset[Tensor]:
     return frozenset((*call.captured, *call.given)).difference(top(call))
 
 
-def _held_by(call: Call) -> frozenset[Tensor]:
-    """The tensors that a call keeps. Those that one inside another is given are saved by the outer one,
-    which recomputes them."""
-    return by_reference(call) if call.around else frozenset((*call.captured, *call.given))
-
-
 class Backward:
     """A backward pass over the program of a case, from its losses."""
 
@@ -95,7 +89,7 @@ class Backward:
         ends = {*losses(self.flow), *self.flow.outputs}
         while True:
             held = self._reached(ends)
-            more = {tensor for call in self._calls(held) for tensor in _held_by(call)}
+            more = {t for call in self._calls(held) for t in (*call.captured, *call.given)}
             if more <= ends:
                 return held
             ends |= more
@@ -207,16 +201,23 @@ class Backward:
     def _redrawing(self) -> frozenset[str]:
         return redrawing(self.flow.case)
 
-    def draws_again(self, call: Call, operations: Collection[str], *, early: bool = False) -> bool:
+    def draws_again(
+        self,
+        call: Call,
+        operations: Collection[str],
+        *,
+        early: bool = False,
+        redrawn: bool = False,
+    ) -> bool:
         """Whether a draw of one of these operations in a call runs again; with `early`, where a rerun
-        ends at the last value that was saved."""
+        ends at the last value that was saved; with `redrawn`, also one that may give other numbers."""
         stop = self.stop(call) if early else call.end + 1
         return call in self.again and any(
             step.statement.op in operations
             and step.moment < stop
             and self.void.isdisjoint(step.makes)
             and not kept(step)
-            and not (step.call and step.call.region.name in self._redrawing)
+            and (redrawn or not (step.call and step.call.region.name in self._redrawing))
             for step in self.inside(call)
         )
 

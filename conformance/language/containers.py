@@ -55,7 +55,7 @@ CONTAINERS: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
             not any(
                 t.of != "value" and not is_bool(t) and name not in p.region.left
                 for call in p.calls
-                for name, t in zip(leaves(p.region.gives), call.results, strict=True)
+                for name, t in zip(leaves(p.region.gives), call.results, strict=False)
             )
         ),
     ),

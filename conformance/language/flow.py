@@ -109,6 +109,8 @@ class Call:
     handles: tuple[Tensor, ...] = ()
     inside: tuple[Tensor, ...] = ()
     captured: tuple[Tensor, ...] = ()
+    #: The names inside of arguments that the program does not pass, but the function has by default.
+    left_out: frozenset[str] = frozenset()
     #: What it returns, as handles.
     returns: tuple[Tensor, ...] = ()
     #: Statements of the body, as they ran, and calls in it, in order.
@@ -222,6 +224,10 @@ class Flow:
         given = [*in_order(node.takes, region.takes), *in_order(node.kwargs, region.kwargs)]
         own = [*leaves(region.takes), *leaves(region.kwargs)]
         call = Call(region, self._moment, around)
+        if isinstance(node, Again):
+            call.left_out = frozenset(
+                n for key in node.left_out for n in leaves(region.kwargs[key])
+            )
         call.handles = tuple(names[name] for name in given if name in names)
         captured = [name for name in region.captured() if name in names]
         call.captured = tuple(names[name].handled for name in captured)

@@ -271,15 +271,15 @@ def stopped_first(call: Call) -> bool:
 
 
 def takes(place: Place, kind: type, *, inside: bool = False) -> bool:
-    """Whether a region takes a value of this kind other than a tensor; with `inside`, other than as a
-    positional argument of its own."""
+    """Whether a region is passed a value of this kind other than a tensor; with `inside`, other than as
+    a positional argument of its own."""
     region, flow = place.region, place.flow
     values = (value for value in flow.case.inputs if isinstance(value, Value))
     fitting = {id(flow.given[v.name]) for v in values if isinstance(v.value, kind)}
     own = top(region.takes) if inside else ()
     names = [*leaves(region.takes), *leaves(region.kwargs)]
     return any(
-        id(given) in fitting and name not in own
+        id(given) in fitting and name not in own and name not in call.left_out
         for call in place.calls
         for name, given in zip(names, call.given, strict=False)
     )

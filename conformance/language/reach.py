@@ -151,8 +151,7 @@ def _taken(call: Call, keywords: bool, *, inside: bool = False) -> tuple[Tensor,
 def entries(call: Call, *, keywords: bool = False, inside: bool = False) -> frozenset[Tensor]:
     """What goes into a region as one operation, as handles around it or `inside`: its positional
     arguments, with `keywords` those by keyword, too, and the parameters that it reads by closure."""
-    same = (tensor.handles for tensor in call.returns if tensor.handles is not None)
-    reads = (*read(call, keywords=keywords), *same)
+    reads = read(call, keywords=keywords)
     captured = {tensor for tensor in reads if tensor.of == "parameter" and tensor.asks}
     taken = _taken(call, keywords, inside=inside)
     return frozenset(tensor for tensor in (*taken, *captured) if tensor.floating)

@@ -349,7 +349,7 @@ class Executions:
         most, least = (self.passes * n for n in (self.once[key], needed))
         counts = tuple(range(most, least - 1, -1))
         if self.case.procedure.after == "inference":
-            more = tuple(n + self.once[key] for n in counts)
+            more = tuple(range(2 * most, 2 * least - 1, -1))
             return Allowed((*counts, *more), _REASONS["before"])
         return Allowed(counts, _REASONS["unused"] if len(counts) > 1 else "")
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from conformance.language.operations import RANDOM
+from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.model.case import FORWARD_MODE, Case, Change, Statement, walk
 from conformance.model.containers import Listed, alike
 from conformance.model.observation import Array, Expected, Leaf, Phase, RandomSample, Tree
@@ -26,7 +26,6 @@ from conformance.oracle.interpreter import (
     Interpreter,
     ProgramValue,
     make_inputs,
-    on_ranks,
     tensor_of,
 )
 from conformance.oracle.memory import expected_memory
@@ -38,30 +37,29 @@ def expect(
     *,
     residuals: Mapping[str, str] = {},
     samples: Sequence[RandomSample] | None = None,
-    rank: int = 0,
 ) -> Expected:
-    """What should be seen of a case, on a rank, under a discipline: `whole`, `early-stop` or `minimal`.
+    """What should be seen of a case under a discipline: `whole`, `early-stop` or `minimal`.
 
     `residuals` is what a variant declares under `residuals` in its adapter.yaml: for an operation, what
     its gradient reads (names of arguments, `out` for its result, `mask`; `early` where they are saved
     before its end, `elements` where only of results with elements), and for `region`, words of
     `REGION_RESIDUALS`. An operation that is not declared may do whatever `OPERATIONS` lists for it.
 
-    `samples` are the random numbers that the program drew, on all of its ranks. Without them the values
-    of a program that draws are unknown, and so are the gradients of one that draws new random numbers in
-    its rerun (`preserve_rng: false`): these are `None`. Arrays are float64 (int64, bool) of the case's
-    shapes, bytes are at the dtypes that the tensors stand for. Raises `ValueError` where the samples do
-    not fit the program.
+    `samples` are the random numbers that the program drew. Without them the values of a program that
+    draws are unknown, and so are the gradients of one that draws new random numbers in its rerun
+    (`preserve_rng: false`): these are `None`. Arrays are float64 (int64, bool) of the case's shapes,
+    bytes are at the dtypes that the tensors stand for. Raises `ValueError` where the samples do not fit
+    the program.
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
     try:
-        evaluated = _evaluated(case, samples)[rank]
+        evaluated = _evaluated(case, samples)
     except DrawsError:
         if not case.procedure.changes:
             raise
         # Not every framework shows what passes of other shapes, or without gradients, have drawn.
-        evaluated, samples = _evaluated(case, None)[rank], None
+        evaluated, samples = _evaluated(case, None), None
     anew = [node for r in case.regions() if not r.preserve_rng for node in walk(r.body)]
     unknown: tuple[str, ...] = ()
     if samples is None and case.uses(RANDOM):
@@ -96,7 +94,8 @@ def computed(
     random.seed(0)
     try:
         with tape.quiet(), tape.rounding(change) if change else nullcontext():
-            return _on_ranks(case, samples)[0].values
+            drawn = None if samples is None else _by_statement(case, samples)
+            return _evaluate(case, drawn).values
     finally:
         tape.set_random_state(before)
 
@@ -122,23 +121,14 @@ _Gradients = list[tape.Tensor | None]
 _latest: list[_Evaluation] = []
 
 
-def _evaluated(case: Case, samples: Sequence[RandomSample] | None) -> Sequence[_Evaluation]:
-    """A case evaluated on each rank, with the random samples of a run, or with the tape's own if there
-    are none."""
+def _evaluated(case: Case, samples: Sequence[RandomSample] | None) -> _Evaluation:
+    """A case evaluated, with the random samples of a run, or with the tape's own if there are none."""
     with tape.quiet():
         if samples is not None:
-            return _on_ranks(case, samples)
+            return _evaluate(case, _by_statement(case, samples))
         if not _latest or _latest[0].case is not case:
-            _latest[:] = _on_ranks(case, None)
-        return _latest
-
-
-def _on_ranks(case: Case, samples: Sequence[RandomSample] | None) -> list[_Evaluation]:
-    def evaluate() -> _Evaluation:
-        own = samples and [s for s in samples if s.rank == tape.rank()]
-        return _evaluate(case, None if own is None else _by_statement(case, own))
-
-    return on_ranks(case, evaluate)
+            _latest[:] = [_evaluate(case, None)]
+        return _latest[0]
 
 
 def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
@@ -155,12 +145,16 @@ def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
     run.forward(make_inputs(case))
     steps = [step for step in run.dataflow.steps if step.statement.op in RANDOM]
     needed = needed_steps(run.dataflow)
+    takes_gradient = any(OPERATIONS[s.statement.op].takes_gradient for s in run.dataflow.steps)
     for key in {step.key for step in steps}:
         once = [step in needed for step in steps if step.key == key]
         seen, passes = drawn.get(key, []), passes_of(case)
         twice = {2 * len(once), 2 * sum(once)} - {len(once)}
         if case.procedure.after == "inference" and len(seen) in twice:
             seen = drawn[key] = seen[len(seen) // 2 :]  # the first pass is dropped
+        again = len(seen) // max(1, passes * len(once))
+        if takes_gradient and again > 1 and len(seen) == again * passes * len(once):
+            seen = drawn[key] = seen[::again]  # a gradient inside has run each region again at once
         if len(seen) == passes * sum(once) < passes * len(once):
             left = iter(seen)
             drawn[key] = [next(left) if need else None for need in once * passes]
@@ -199,8 +193,6 @@ def _evaluate(whole: Case, samples: Drawn | None) -> _Evaluation:
             break
         losses.append(float(loss.data))
         first, second = _gradients(case, values, loss, run)
-        if case.parallel:
-            first = _synchronised(case, first)
         before, gradients = gradients, _by_name(case.differentiated, first)
         again = _by_name(case.wrt, second)
         if (
@@ -228,14 +220,17 @@ def _evaluate(whole: Case, samples: Drawn | None) -> _Evaluation:
 
 
 def _sums(case: Case, dataflow: Dataflow) -> bool:
-    """Whether three or more contributions to a gradient are added up, some of them from regions."""
+    """Whether so many contributions to a gradient are added up, some of them from regions, that their
+    order matters."""
     active = dataflow.active(array.name for array in case.arrays if array.gradient)
     contributions: dict[int, list[Step]] = {}
     for step in dataflow.differentiated(active, (dataflow.loss, dataflow.second_loss)):
         for name in dataflow.differentiable(step, active):
             for number in step.arguments[name]:
                 contributions.setdefault(number, []).append(step)
-    fewest = 2 if case.procedure.after == "backward" else 3
+    # Under autocast, those of a tensor that is cast once are added up in low precision.
+    low = case.autocast or any(region.autocast for region in case.regions())
+    fewest = 2 if case.procedure.after == "backward" or low else 3
     found = (steps for n, steps in contributions.items() if n in active and len(steps) >= fewest)
     return any(step.chain for steps in found for step in steps)
 
@@ -267,18 +262,9 @@ def _gradients(
     return first, [] if second is None else tape.gradient(second, wrt)
 
 
-def _synchronised(case: Case, gradients: _Gradients) -> _Gradients:
-    """The gradients as data parallelism gives them: those of parameters averaged over the ranks."""
-    shared = {array.name for array in case.parameters}
-    pairs = zip(case.wrt, gradients, strict=True)
-    return [tape.averaged(g) if g and name in shared else g for name, g in pairs]
-
-
 def _descend(case: Case, values: dict[str, ProgramValue], loss: tape.Tensor) -> None:
     trained = {p.name: tensor_of(p.name, values) for p in case.parameters if p.gradient}
     slopes = tape.gradient(loss, trained.values())
-    if case.parallel:
-        slopes = [slope and tape.averaged(slope) for slope in slopes]
     for (name, tensor), slope in zip(trained.items(), slopes, strict=True):
         values[name] = tape.descend(tensor, slope, case.procedure.learning_rate)
 

@@ -29,6 +29,8 @@ _FACTORS = _SINES | {"loop_sin", "tanh", "sigmoid", "softmax", "sqrt", "square"}
 _SCALING = frozenset({"multiply", "divide"})
 #: Operations that give a part of a complex tensor, which may be a view of all of it.
 _PARTS = frozenset(o.name for o in OPERATIONS.values() if o.parts)
+#: Operations that may keep the deviations from a mean in place of their argument.
+_NORMALISING = frozenset({"batch_norm", "layer_norm"})
 #: Operations whose mask holds the place of a maximum for each element of the result.
 _INDICES = frozenset({"max", "max_pool2d"})
 
@@ -73,7 +75,8 @@ def expected_memory(
     return ExpectedMemory(
         plain=(min(plain), max(plain)),
         recomputed=(min(recomputed), max(recomputed)),
-        drop=max(0, min(drops)),
+        # Under autocast, activations may have half of their bytes.
+        drop=max(0, min(drops)) // (2 if case.autocast else 1),
         rise=max(0, -min(drops)),
         unit=max((1, *sizes)),
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
@@ -89,7 +92,9 @@ def _left(case: Case, dataflow: Dataflow) -> tuple[int, int]:
     """The tensors, and their bytes, that outermost regions keep after the backward passes, since these
     do not go through all of their graph."""
     active = dataflow.active(array.name for array in case.arrays if array.gradient)
-    freed = dataflow.differentiated(active, (dataflow.loss, dataflow.second_loss))
+    # Gradients that are differentiated themselves leave the graph of forward as it is.
+    ends = () if case.procedure.order > 1 else (dataflow.loss, dataflow.second_loss)
+    freed = dataflow.differentiated(active, ends)
     held = dataflow.differentiated(active, dataflow.outputs) - freed
     calls = [c for c in dataflow.calls if c.parent is None and not held.isdisjoint(c.steps)]
     kept = {n for call in calls for n in (*call.taken, *(call.read - call.made))}
@@ -125,9 +130,9 @@ class _Way:
     and at most in the recomputed one (`held`), and how what is kept is laid out.
 
     The results of operations in `views` share the memory of their argument. With `wide`, masks take the
-    most bytes per element that implementations use, and a convolution keeps a copy with zeros, else the
-    least. Where the variant says `factors`, `sin`, `cos` and `tanh` keep the factor of their gradient,
-    an array other than the program's tensors.
+    most bytes per element that implementations use, a convolution keeps a copy with zeros, and a
+    normalisation deviations, else the least. Where the variant says `factors`, `sin`, `cos` and `tanh`
+    keep the factor of their gradient, an array other than the program's tensors.
     """
 
     assumed: Assumption
@@ -173,6 +178,9 @@ class _Way:
         kept: _Kept = {step: self.mask(step)} if "mask" in words else {}
         if self.wide and "x" in words and (size := _padded(self.dataflow, step)):
             kept = {(step, "padded"): size}
+        if self.wide and "x" in words and step.statement.op in _NORMALISING:
+            kept[step, "deviation"] = self.dataflow.tensors[step.results[0]].nbytes
+            words = set(words) - {"x"}
         if "factors" not in self.assumed.regions:
             pass
         elif step.statement.op in _FACTORS:

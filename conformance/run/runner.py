@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from conformance.drivers.adapter import Adapter, Discipline, Variant
 from conformance.emit.programs import EmitFailure, Key, program_path, write_programs
 from conformance.judge.checks import applicable, judge
 from conformance.judge.known import Entry
-from conformance.judge.ranks import each_rank
 from conformance.judge.triage import noted
 from conformance.language.features import CAPABILITIES, required_by
 from conformance.model.case import Case
@@ -85,9 +84,8 @@ def stopped(outcome: Crashed | TimedOut | Stuck | Broken, requested: str) -> Ver
     match outcome:
         case Crashed(how, log):
             return _verdict(Status.CRASHED, f"the process died of {how}", observed=log)
-        case TimedOut(seconds, where):
-            where = where and f": {where}"
-            return _verdict(Status.TIMEOUT, f"no answer within {seconds:g} s{where}")
+        case TimedOut(seconds):
+            return _verdict(Status.TIMEOUT, f"no answer within {seconds:g} s")
         case Stuck(seconds, before):
             after = f"; {before} ran before and left it so" if before else ""
             message = f"the worker did not begin with {requested} within {seconds:g} s{after}"
@@ -263,13 +261,12 @@ class Runner:
             return self._result(case, variant, (verdict,), program=path)
         used: list[Expected] = []
 
-        def expect(samples: Sequence[RandomSample] | None, rank: int) -> Expected:
-            used.append(self._expected(case, variant, samples, rank))
+        def expect(samples: Sequence[RandomSample] | None) -> Expected:
+            used.append(self._expected(case, variant, samples))
             return used[-1]
 
         with self.stage("judging"):
-            judged = partial(verdicts_on, case, variant)
-            verdicts = each_rank(outcome.observation, expect, judged)
+            verdicts = verdicts_on(case, variant, expect, outcome.observation)
         if note:  # where a verdict says how the run ended
             verdicts = tuple(
                 msgspec.structs.replace(v, message=f"{v.message} ({note})")
@@ -277,7 +274,7 @@ class Runner:
                 else v
                 for v in verdicts
             )
-        expected = used[0] if used else None
+        expected = used[-1] if used else None
         return self._result(case, variant, verdicts, outcome.observation, expected, path)
 
     def _observe(self, variant: Variant, program: Program) -> tuple[Outcome, str]:
@@ -315,12 +312,12 @@ class Runner:
         return _verdict(Status.BROKEN, message) if contradictions else None
 
     def _expected(
-        self, case: Case, variant: Variant, samples: Sequence[RandomSample] | None, rank: int
+        self, case: Case, variant: Variant, samples: Sequence[RandomSample] | None
     ) -> Expected:
-        discipline, residuals = variant.model.discipline, variant.model.residuals
+        model = variant.model
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
         with self._threads.limit(limits=1, user_api="blas"):
-            return oracle.expect(case, discipline, residuals=residuals, samples=samples, rank=rank)
+            return oracle.expect(case, model.discipline, residuals=model.residuals, samples=samples)
 
     def _result(
         self,

@@ -48,6 +48,9 @@ def _judge(evidence: Evidence) -> Verdict:
         ("live tensors", plain.alive, recomputed.alive, TENSORS + kept),
         ("bytes", plain.held, recomputed.held, max(unit * STEP, 1.0) + size),
     )
+    if memory is None and evidence.case.keeps:
+        message = "what regions keep with the outputs is not counted for this procedure"
+        return CHECK.verdict(Status.UNSUPPORTED, message)
     readings: list[str] = []
     faults: list[Growth] = []
     for what, control, observed, allowed in quantities:
