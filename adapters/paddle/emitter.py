@@ -366,9 +366,14 @@ VARIANTS: Mapping[str, Parts] = {
 
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant. Raises `NotOfferedError` where a tensor is changed that a
-    `PyLayer` has saved: it reads it as it is in backward, without recompute too."""
+    `PyLayer` has saved: it reads it as it is in backward, without recompute too. And where a hook is on
+    what a `PyLayer` returns: what the hook returns is not used, without recompute too."""
     of = backward(Flow(case))
-    own = (step for step in of.steps if step.statement.op in ("custom_sin", "asking_sin"))
-    if any(overwritten(of, step) for step in own):
+    own = [step for step in of.every if step.statement.op in ("custom_sin", "asking_sin")]
+    if any(overwritten(of, step) for step in own if step in of.steps):
         raise NotOfferedError(variant.id, "changes of what a PyLayer has saved")
+    returned = {tensor for step in own for tensor in step.makes}
+    hooking = (step for step in of.every if step.statement.op == "hooked")
+    if any(not returned.isdisjoint(step.read()) for step in hooking):
+        raise NotOfferedError(variant.id, "hooks on what a PyLayer returns")
     return Emitter(case, variant, VARIANTS.get(variant.name, EAGER))
