@@ -72,11 +72,12 @@ def expected_memory(
                     (_Backward(way).peak(dataflow.steps), _Backward(way).peak(dataflow.body))
                 )
     sizes = [t.nbytes for t in dataflow.tensors if t.producer is not None and t.floating]
+    low = case.autocast or any(region.autocast for region in case.regions())
     return ExpectedMemory(
         plain=(min(plain), max(plain)),
         recomputed=(min(recomputed), max(recomputed)),
         # Under autocast, activations may have half of their bytes.
-        drop=max(0, min(drops)) // (2 if case.autocast else 1),
+        drop=max(0, min(drops)) // (2 if low else 1),
         rise=max(0, -min(drops)),
         unit=max((1, *sizes)),
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
