@@ -15,7 +15,7 @@ import numpy as np
 from conformance.drivers.adapter import Adapter
 from conformance.emit.usual import CALLS
 from conformance.language.load import load_text
-from conformance.language.operations import OPERATIONS
+from conformance.language.operations import COLLECTIVES, OPERATIONS
 from conformance.model.case import Case
 
 NumPy = Callable[..., Any]
@@ -225,6 +225,7 @@ RANDOM_OR_RAISING = {"dropout", "uniform", "raise_if", "rrelu", "raise_in_rerun"
 #: Operations that are no function of tensors alone: cases check them, those of families `changes`,
 #: `effects`, `in-place` and others.
 IN_CASES = {
+    *COLLECTIVES,
     "hooked",
     "rrelu",
     "where",

@@ -121,6 +121,9 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("unknown-option", [("takes: x", "takes: x\n        option: unknown")], {"unknown-option"}, set()),
     ("wrong-option", [("takes: x", "takes: x\n        option: wrong")], {"wrong-option"}, set()),
     ("mapped", [("takes: x", "takes: x\n        mapped: true")], {"vmap"}, set()),
+    ("ranks", [(OF, OF + "    ranks: 2\n")], {"ranks"}, set()),
+    ("data-parallel", [(OF, OF + "    ranks: 2\n    parallel: data\n")], {"ranks", "data-parallel"}, set()),
+    ("collective", [(OF, OF + "    ranks: 2\n"), ("sin(h)", "all_reduce(h)")], {"ranks"}, set()),
     ("named", [(OF, OF + "    needs: [wrapped]\n")], {"wrapped"}, set()),
 ]  # fmt: skip
 #: Those that only a model of a batch shows, or that a case must name itself.

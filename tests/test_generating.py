@@ -13,13 +13,16 @@ from conformance.exits import Exit
 from conformance.fuzz.programs import Generated, Vocabulary, loaded, written
 from conformance.language.features import CAPABILITIES, required_by
 from conformance.language.load import load_folder
-from conformance.language.operations import OPERATIONS
+from conformance.language.operations import COLLECTIVES, OPERATIONS
 from tests import commands, mini
 
 #: Features that generated programs do not have, each with its reason.
 LEFT_OUT = {
     "notices-change": "it says what a case promises, and is not derived from a program",
     "sequential": "it says how a framework divides layers, and is not derived from a program",
+    "ranks": (ranks := "processes take seconds, and generated programs run by the thousand"),
+    "data-parallel": ranks,
+    **dict.fromkeys(COLLECTIVES, ranks),
     "made-once": (steps := "every step of training does the same"),
     "captured-setting": steps,
     **{word: steps for word in CAPABILITIES if word.startswith("step-")},

@@ -15,6 +15,7 @@ import pytest
 
 from conformance.drivers.adapter import read_adapter
 from conformance.emit.programs import write_programs
+from conformance.judge.ranks import samples_of
 from conformance.language.features import required_by
 from conformance.language.load import load_text
 from conformance.language.operations import OF_CALLABLES
@@ -79,7 +80,7 @@ def test_programs_do_what_is_expected(
 ) -> None:
     case, seen = CASES[name], _observed(programs, observer, name)
     # Without a seed the run that is watched draws other numbers than the one whose values are read.
-    samples = seen.recomputed.samples if case.seeded else None
+    samples = samples_of(seen) if case.seeded else None
     expected = expect(case, "whole", samples=samples)
     for path, run in (("plain", seen.plain), ("recomputed", seen.recomputed)):
         assert run.error is None

@@ -34,7 +34,7 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
-from . import operations, policies, procedures, references
+from . import operations, policies, procedures, ranks, references
 
 #: Variants with `prevent_cse=False`: no optimisation barrier keeps a rerun from being merged with the
 #: forward by common-subexpression elimination.
@@ -52,6 +52,7 @@ WORDS = replace(
     operations=operations.OPERATIONS,
     vmap="jax.vmap",
     wrong_option='policy="wrong"',
+    rank="rank",
     shares=True,
     shares_nested=True,
     loops="calls",  # operations are distinguished by the lines that led to them
@@ -71,6 +72,15 @@ WORDS = replace(
 
 class Arrays(Tensors):
     """Arrays, references, and keys."""
+
+    @property
+    def head(self) -> str:
+        return "inputs()" if self.case.ranks == 1 else "inputs_of(rank)"
+
+    def write_inputs(self) -> None:
+        super().write_inputs()
+        if self.case.ranks > 1:
+            self.code(ranks.text(ranks.INPUTS, self.case.ranks))
 
     def tensor(self, array: Array, source: str) -> str:
         fill, dtype = array.fill, array.dtype
@@ -104,6 +114,13 @@ class Statements(Body):
         if is_wide(self.case):
             self.code('jax.config.update("jax_enable_x64", True)')
         super().write_helpers()
+        if self.case.ranks > 1:
+            lines, key = ranks.text(ranks.HELPERS, self.case.ranks), self.plan.key
+            if self.plan.random:
+                lines = lines.replace(
+                    "(**values)\n", f'(**values | {{"{key}": values["{key}"][0]}})\n', 1
+                )
+            self.code(lines)
 
     @contextmanager
     def function(self, nodes: tuple[Node, ...], taken: Iterable[str]) -> Iterator[None]:
@@ -363,6 +380,9 @@ def emitter(case: Case, variant: Variant) -> Emitter:
     if variant.name != "eager" and case.procedure.kind != "train":
         # A list is differentiated as a whole, and a compiled program keeps what that takes.
         parts = parts.but(lists="nothing")
+    if case.ranks > 1:
+        first = [ranks.text(line, case.ranks) for line in ranks.START]
+        parts = parts.but(imports=(*first, *WORDS.imports, "from functools import wraps"))
     return Emitter(case, variant, parts)
 
 

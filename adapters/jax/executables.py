@@ -106,6 +106,9 @@ class Executables:
         """Inside the `with`, `jax.jit` in the program gives the executables that are known here. `keep`
         says whether their arguments and results are kept, for `taken`."""
         self.calls, self._keep = [], keep
+        if self._program.ranks > 1:
+            yield
+            return
         original = jax.jit
 
         def jit(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -170,7 +173,16 @@ def _copies(closed: Any, arguments: Any, result: Any) -> dict[int, int]:
 
 
 def buffer(array: Any) -> int:
-    """The address of an array's elements; of a key, of its data's."""
+    """The address of an array's elements; of a key, of its data's, and of what is divided among devices,
+    of the first one's part."""
     if jaxprs.is_key(array):
         array = jax.random.key_data(array)
-    return int(array.unsafe_buffer_pointer())
+    return next(iter(parts(array)))
+
+
+def parts(array: Any) -> dict[int, int]:
+    """The bytes of an array on each device, by address."""
+    if len(array.devices()) > 1:
+        shards = (shard.data for shard in array.addressable_shards)
+        return {int(part.unsafe_buffer_pointer()): int(part.nbytes) for part in shards}
+    return {int(array.unsafe_buffer_pointer()): int(array.nbytes)}

@@ -36,7 +36,7 @@ from conformance.observe.worker.random_state import RandomStates
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.threads import entering
 
-from . import executables, hlo, hosts, jaxprs
+from . import executables, hlo, hosts, jaxprs, ranks
 
 
 class _EnoughSeen(BaseException):  # which no program catches
@@ -72,7 +72,7 @@ class Observer(Base):
     def __init__(self, variant: str) -> None:
         super().__init__(variant)
         self.states = _Keys()
-        self._jitted = variant != "eager"
+        self._jitted = variant not in ("eager", "shard-map")
         self._two_phase = variant == "jit-two-phase"
         self.methods = {
             "executions": "jaxpr of the whole run, values by program line",
@@ -99,6 +99,8 @@ class Observer(Base):
         jax.config.update("jax_enable_x64", False)  # a program before this one may have set it
         observation = super().observe(program)
         self._executables = None
+        if program.ranks > 1:
+            observation = ranks.divided(observation, program.ranks)
         return replace(
             observation, plain=with_shared_counts(observation.plain, observation.recomputed)
         )
@@ -153,6 +155,11 @@ class Observer(Base):
             return None
         return np.array(jax.random.uniform(generator, (4,)))
 
+    def read(self, result: Mapping[str, Any], run: Run | None = None) -> Run:
+        """As in the base class; a loss of several ranks has one number for each."""
+        each = [jnp.atleast_1d(loss) for loss in result.get("losses", ())]
+        return super().read({**result, "losses": [one for losses in each for one in losses]}, run)
+
     def values(self, loaded: LoadedProgram) -> Run:
         with self._executables.active(keep=self._jitted):
             return super().values(loaded)
@@ -165,7 +172,12 @@ class Observer(Base):
 
     def held(self) -> int | None:
         """Bytes of the distinct buffers of all arrays that are alive."""
-        buffers = {self.identity(array): int(array.nbytes) for array in jax.live_arrays()}
+        buffers: dict[int, int] = {}
+        for array in jax.live_arrays():
+            key = jaxprs.is_key(array)
+            buffers |= (
+                {self.identity(array): int(array.nbytes)} if key else executables.parts(array)
+            )
         return sum(buffers.values())
 
     def alive(self) -> int | None:
@@ -250,6 +262,9 @@ class Observer(Base):
             shown = [site for site in known if _name(site) not in hidden]
             rerun = Counter({site: self._again(site, known, held) for site in known})
             rerun &= counts.rerun
+        if program.ranks > 1:  # a value in the jaxpr is that of no rank
+            executed = _executions(program, loaded.path, counts, rerun, shown)
+            return replace(run, executions=executed)
         samples = tuple(
             RandomSample(
                 site.region, site.label, "rerun" if again else "forward", np.array(walk.value(n))
@@ -289,7 +304,11 @@ def _same_trace() -> AbstractContextManager[object]:
 
 def _forward(loaded: LoadedProgram) -> Any:
     """The forward pass alone; the argument other than the inputs is the key."""
-    return loaded.alone(lambda: jax.random.key(0))
+    ranks = loaded.program.ranks
+    if ranks == 1:
+        return loaded.alone(lambda: jax.random.key(0))
+    on_all = replace(loaded, forward=loaded.module.on_ranks(loaded.forward))
+    return on_all.alone(lambda: jax.random.split(jax.random.key(0), ranks))
 
 
 def _name(site: Site) -> tuple[str, str]:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from conformance.emit import usual
 from conformance.emit.emitter import RAISE_IF, Call, Writer
 
+from . import ranks
+
 HELPERS: Mapping[str, str] = {
     "raise_if": RAISE_IF,
     "dropout": """
@@ -142,6 +144,7 @@ OPERATIONS: Mapping[str, Writer] = {
     **usual.functions("jnp"),
     **usual.arrays("jnp"),
     **usual.calls(HELPERS),
+    **ranks.OPERATIONS,
     "conv2d": _conv2d,
     "relu": "jax.nn.relu({x})",
     "gelu": "jax.nn.gelu({x}, approximate=False)",

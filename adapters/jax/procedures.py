@@ -16,7 +16,7 @@ from conformance.model.case import Case, Change, Generator
 from conformance.model.program import Site
 
 #: Of variants that are not jitted as a whole: how they are.
-STAGES = {"eager": "eager", "jit-two-phase": "two"}
+STAGES = {"eager": "eager", "shard-map": "eager", "jit-two-phase": "two"}
 #: Operations that change a `state` tensor which is a reference, and not handed in and out.
 REFERRING = frozenset({"accumulate_sin"})
 #: Procedures with two backward passes of one forward pass.
@@ -78,7 +78,10 @@ class Procedures(Functional):
     def inputs_call(self) -> str:
         values = super().inputs_call()
         if self.plan.random and not self.trains:
-            values += f' | {{"{self.plan.key}": jax.random.key({self.case.seed})}}'
+            key = f"jax.random.key({self.case.seed})"
+            if self.case.ranks > 1:
+                key = f"jax.random.split({key}, {self.case.ranks})"
+            values += f' | {{"{self.plan.key}": {key}}}'
         return values
 
     @property
@@ -139,9 +142,11 @@ class Procedures(Functional):
 
     @property
     def result(self) -> str:
-        """With state, the pass gives more than its loss. Where it is jitted by itself, outputs are
-        given out beside the loss: copies, which are told from what is kept because they are outputs."""
-        return "outputs" if self.plan.state or self.stages == "two" else super().result
+        """With state, or with several losses, one of each rank, the pass gives more than its loss. Where
+        it is jitted by itself, outputs are given out beside the loss: copies, which are told from what
+        is kept because they are outputs."""
+        more = self.plan.state or self.stages == "two" or self.case.ranks > 1
+        return "outputs" if more else super().result
 
     @property
     def results(self) -> str:
@@ -152,6 +157,8 @@ class Procedures(Functional):
         """What a function gives beside its loss; empty where it gives the loss alone."""
         if self.plan.state:
             return "(outputs, state)"
+        if self.case.ranks > 1:
+            return "(outputs, loss)"
         return "" if self.result == "loss" else "outputs"
 
     @property
@@ -210,6 +217,11 @@ class Procedures(Functional):
             self.code("losses.append(loss)")
         self._write_end()
 
+    def write_beginning(self) -> None:
+        if self.case.ranks > 1:
+            self.code("forward = on_ranks(forward)")
+        super().write_beginning()
+
     def write_dicts(self) -> None:
         """The dicts that are handed to the functions below; in training, each step makes its key."""
         self.write_wanted()
@@ -263,6 +275,9 @@ class Procedures(Functional):
             else:
                 code(f"{self.results} = {forward}", site)
                 loss = self.loss()
+                if self.case.ranks > 1:
+                    code(f"loss = jax.vmap(lambda outputs: {loss})(by_rank(outputs))")
+                    loss = "loss.sum()"
                 if kind == "per_output":
                     loss = f"({loss}, {self.loss(self.case.then)})"
                 code(f"return {loss}, {self._aux}")
@@ -304,7 +319,8 @@ class Procedures(Functional):
         if kind in HIGHER:
             taken = f"again, (loss, {self._aux}, gradients)"
             return taken, f"jax.grad({HIGHER[kind]}, has_aux=True)"
-        loss = f"(loss, {self._aux})" if self._aux else "loss"
+        of_all = "loss" if self.case.ranks == 1 else "_"
+        loss = f"({of_all}, {self._aux})" if self._aux else "loss"
         return f"{loss}, gradients", f"jax.value_and_grad(loss_of{self._has_aux})"
 
     @property
@@ -337,7 +353,8 @@ class Procedures(Functional):
     def _write_pulled(self, made: str) -> None:
         """A forward pass that gives a pullback, and one backward pass or two that call it."""
         kind = self.case.procedure.kind
-        loss, cotangents = "loss", ["jnp.ones_like(loss)"] * 2
+        loss = "loss" if self.case.ranks == 1 else "total"
+        cotangents = [f"jnp.ones_like({loss})"] * 2
         if self.stages == "one":
             cotangents = [f"{name}.astype(loss.dtype)" for name in ("cotangent", "other")]
         if kind == "per_output" and self.stages == "one":
@@ -367,7 +384,9 @@ class Procedures(Functional):
                 into, value_and_grad = self._value_and_grad
                 self.code(f"# {value_and_grad}(wanted), step by step.")
                 self._write_pulled(f"jax.vjp(loss_of, wanted{self._has_aux})")
-                self.code(f"return {into}")
+                self.code(
+                    f"return {into.replace('_', 'total', 1) if self.case.ranks > 1 else into}"
+                )
         super().write_main()
 
     def state_entry(self) -> str:

@@ -35,6 +35,16 @@ WORDS = Words(
     seeding="tape.seed({seed})",
     drawing="tape.uniform((3,))",
     without_gradients="with tape.no_gradient():",
+    rank="tape.rank()",
+    start="""
+        def on_rank():
+            for forward in (plain, recomputed):
+                print(tape.rank(), forward.__name__, run(forward))
+
+
+        if __name__ == "__main__":
+            tape.spawn(on_rank, {ranks})
+        """,
     shares=True,
     lists="all",
     reduction="tape.{kind}({x})",
@@ -101,6 +111,10 @@ class TapeRun(Run):
             code("second = tape.gradient(total, wrt)")
         else:
             self.write_backward("tape.gradient", "loss", "wrt", into="first")
+        if self.case.parallel:
+            shared = self.names(tuple(p.name for p in self.case.parameters))
+            each = "tape.averaged(g) if g and n in " + shared + " else g"
+            code(f"first = [{each} for n, g in zip(names, first, strict=True)]")
         if kind == "second_backward":
             code("second = tape.gradient(loss, wrt)")
         if kind == "per_output":
@@ -126,6 +140,8 @@ class TapeRun(Run):
                 self.write_changes()
             self.write_loss()
             code("slopes = tape.gradient(loss, [values[name] for name in names])", BACKWARD)
+            if self.case.parallel:
+                code("slopes = [slope and tape.averaged(slope) for slope in slopes]")
             code("gradients = dict(zip(names, slopes, strict=True))")
             with code.indent(f"for name in {'names' if wrt == trained else 'trained'}:"):
                 rate = case.procedure.learning_rate

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from types import FrameType
 
 import numpy as np
 
-from conformance.model.observation import Array, Leaf
+from conformance.model.observation import Array, Leaf, Observation
 from conformance.model.program import Program
 from conformance.observe.worker.meter import Reading
 from conformance.observe.worker.observer import Observer as Base
@@ -32,6 +33,16 @@ class Observer(Base):
         "retained memory": "walk over the tape's graph",
         "release": "tensors that the garbage collector knows",
     }
+
+    def observe(self, program: Program) -> Observation:
+        if program.ranks == 1:
+            return super().observe(program)
+
+        def seen() -> Observation:  # by an observer of the rank's own
+            return Base.observe(type(self)(self.variant), program)
+
+        first, *others = tape.spawn(seen, program.ranks)
+        return replace(first, others=tuple(others))
 
     def leaf(self, value: object) -> Leaf | None:
         if not isinstance(value, tape.Tensor):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,13 +12,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch._C import _functorch as functorch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from conformance.model.observation import Array, Leaf, Phase
+from conformance.model.observation import Array, Leaf, Observation, Phase
 from conformance.model.program import Program, Site
+from conformance.observe.worker import ranks
 from conformance.observe.worker.observer import Counts
 from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.threads import entering
@@ -26,6 +29,10 @@ from conformance.observe.worker.trace import Trace
 from . import storages
 from .settings import SETTINGS
 
+#: PyTorch's functions in which a rank may wait for others, of autograd and beneath it.
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "broadcast")
+#: After a collective, its thread keeps the tensors for a moment.
+SECONDS = 0.05
 Mode = TypeVar("Mode", bound=TorchDispatchMode)
 
 
@@ -182,13 +189,33 @@ class Observer(Base):
     def alive(self) -> int | None:
         return None if self._live is None else len(self._live)
 
+    def wait(self) -> None:
+        if dist.is_initialized():
+            time.sleep(SECONDS)
+
     def unobserved(self, program: Program) -> Mapping[str, str]:
+        if program.ranks > 1:
+            return {"peak memory": "a collective's thread frees what it has read at any time"}
         if program.procedure != "functional":
             return {}
         why = (
             "the forward pass runs inside a transform, on tensors that have no storage of their own"
         )
         return {"retained memory": why, "peak memory": why}
+
+    def observe(self, program: Program) -> Observation:
+        if program.ranks == 1:
+            return super().observe(program)
+
+        def seen(rank: int, folder: str) -> Observation:
+            store = f"file://{folder}/store"
+            dist.init_process_group("gloo", init_method=store, rank=rank, world_size=program.ranks)
+            found = Base.observe(self, program)
+            if found.plain.error is None and found.recomputed.error is None:
+                dist.barrier()  # a rank that ends takes its connections along
+            return found
+
+        return ranks.observe(program, COLLECTIVES, seen)
 
     @contextmanager
     def dispatching(self, make: Callable[[storages.Storages], Mode]) -> Iterator[Mode]:

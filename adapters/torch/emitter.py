@@ -28,7 +28,7 @@ from conformance.emit.recompute import Calling
 from conformance.emit.transforms import Transforms
 from conformance.model.case import Again, Array, Case, Region, Segment
 
-from . import compiling, method, selective, wrapper
+from . import compiling, method, parallel, selective, wrapper
 from .selective import Policies
 
 #: Lines of `run`, by variant and procedure.
@@ -106,6 +106,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "numpy_uniform": "torch.tensor(np.random.uniform({low}, {high}, {shape}), dtype=torch.float32)",
     "python_uniform": "torch.tensor(random.uniform({low}, {high}))",
     "add_in_place": "{a}.add_({b})",
+    **parallel.OPERATIONS,
 }
 WORDS = Words(
     procedures_written=(*PROCEDURES, *FURTHER),
@@ -120,6 +121,7 @@ WORDS = Words(
     operations=OPERATIONS,
     helpers={
         "raise_if": RAISE_IF,
+        **parallel.HELPERS,
         **functions(
             module="torch",
             base="torch.autograd.Function",
@@ -134,6 +136,8 @@ WORDS = Words(
     # https://github.com/pytorch/pytorch/issues/175754 and https://github.com/pytorch/pytorch/issues/186256
     orders={"layer_norm": 2, "batch_norm": 2},
     reverse_only=("custom_sin", "asking_sin", "hooked"),
+    rank="dist.get_rank()",
+    start=parallel.START,
     shares=True,
     lists="all",
     wrong_option='determinism_check="wrong"',
@@ -164,6 +168,12 @@ class TorchTensors(Tensors):
     """Tensors that require a gradient or do not."""
 
     def tensor(self, array: Array, source: str) -> str:
+        if parallel.is_parameter(self.case, array):
+            made = self.made(replace(array, gradient=False), source)
+            return f"nn.Parameter({made}{'' if array.gradient else ', requires_grad=False'})"
+        return self.made(array, source)
+
+    def made(self, array: Array, source: str) -> str:
         gradient = ", requires_grad=True" if array.gradient else ""
         fill = array.fill
         if fill.kind == "full":
@@ -183,7 +193,7 @@ class Parameters(TorchTensors):
     def tensor(self, array: Array, source: str) -> str:
         if array not in self.case.parameters:
             return super().tensor(array, source)
-        data = super().tensor(replace(array, gradient=False), source)
+        data = self.made(replace(array, gradient=False), source)
         return f"nn.Parameter({data}{'' if array.gradient else ', requires_grad=False'})"
 
 
@@ -199,6 +209,8 @@ class Checkpoint(Calling):
         self.direct = direct
 
     def write_helpers(self) -> None:
+        if self.case.parallel:
+            self.code(parallel.MODULE)
         if self.policies is not None:
             self.policies.write_helpers()
         if self.variant.name == "contexts":
@@ -238,8 +250,21 @@ class TorchRun(Accumulating):
         super().__init__(emitter)
         self.compiled = compiled
 
+    @property
+    def passed(self) -> str:
+        return parallel.passed(self.case) if self.case.parallel else super().passed
+
+    def write_backward_before(self) -> None:
+        if not self.case.parallel:
+            super().write_backward_before()
+            return
+        with self.code.indent("with network.no_sync():"):
+            super().write_backward_before()
+
     def write_before(self) -> None:
         super().write_before()
+        if self.case.parallel:
+            self.code(f"network = {parallel.wrapped(self.case)}")
         if self.compiled is not None:
             for line in self.compiled(self.variant.name, self.case.procedure.kind):
                 self.code(line)
@@ -372,9 +397,13 @@ VARIANTS: Mapping[str, Parts] = {
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant."""
     own = variant.implementation
-    if own is not None and "save" in own.options:
-        return Emitter(case, variant, SELECTIVE)
     parts = VARIANTS.get(variant.name, EAGER)
-    if own is None and any(region.save for region in case.regions()):
+    if own is not None and "save" in own.options:
+        parts = SELECTIVE
+    elif own is None and any(region.save for region in case.regions()):
         parts = parts.but(*selective.IMPORTS)
+    if case.ranks > 1:
+        parts = parts.but(*parallel.IMPORTS)
+    if case.parallel:
+        parts = parts.but(lists="nothing")
     return Emitter(case, variant, parts)

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, TypeVar
+from typing import Annotated, Self, TypeVar
 from typing import Literal as OneOf
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from conformance.drivers.modules import load_module, searched
 from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.language import yaml_marks
-from conformance.language.features import CAPABILITIES
+from conformance.language.features import CAPABILITIES, RARE
 from conformance.language.operations import OPERATIONS
 
 Discipline = OneOf["whole", "early-stop", "minimal"]
@@ -107,6 +107,8 @@ class VariantModel(Strict):
     that between plain and recomputed."""
     lacks: dict[str, str] = {}
     """Capabilities it cannot express, and why."""
+    offers: list[OneOf["ranks", "data-parallel"]] = []
+    """Capabilities that other variants lack without saying so."""
     refuses: dict[str, Refusal] = {}
     """Capabilities it refuses aloud."""
     only: Only | None = None
@@ -132,6 +134,12 @@ class VariantModel(Strict):
         + ", ".join(f"`{word}` ({meaning})" for word, meaning in REGION_RESIDUALS.items())
         + ".",
     )
+
+    @model_validator(mode="after")
+    def _lacks_what_is_rare(self) -> Self:
+        rare = {word: why for word, why in RARE.items() if word not in self.offers}
+        self.__dict__["lacks"] = {**rare, **self.lacks}  # the model is frozen
+        return self
 
     def says(self, word: str) -> bool:
         return word in self.residuals.get("region", "").split()

@@ -39,8 +39,13 @@ def listed(names: Iterable[str]) -> str:
     return f"({', '.join(written)}{',' * (len(written) == 1)})"
 
 
-def numpy_fill(array: Array) -> str:
-    """A NumPy expression (float64 or int64) for the elements of an array; draws use `rng`."""
+def numpy_fill(array: Array, rank: str = "") -> str:
+    """A NumPy expression (float64 or int64) for the elements of an array; draws use `rng`, and `own` for
+    those of a `rank`."""
+    if rank and array.fill.kind == "values":
+        return f"{numpy_fill(array)}[{rank}]"
+    if rank:
+        return numpy_fill(array).replace("rng.", "own.")
     shape, numbers = array.shape, array.fill.numbers
     match array.fill.kind:
         case "full":

@@ -110,6 +110,10 @@ class Words:
     changes: Mapping[str, str] = field(default_factory=dict)
     #: The expression of a loss that is made of an output `{x}`: its `{kind}`, `sum` or `mean`.
     reduction: str = "{x}.{kind}()"
+    #: The number of the rank that runs, as an expression, and the lines that end a program of several
+    #: ranks, where each is a process or a thread: both paths are run on each of `{ranks}` ranks.
+    rank: str = ""
+    start: str = ""
     #: The keyword with a text as the value of an option of recompute that takes none.
     wrong_option: str = ""
 

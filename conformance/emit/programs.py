@@ -155,6 +155,7 @@ def write_programs(
             release=case.release,
             keeps=case.keeps,
             seeded=case.seeded,
+            ranks=case.ranks,
             then=None if case.error is None else dict(case.error.then),
         )
     return written

@@ -107,7 +107,8 @@ class Run(Part):
 
     def write_own_seeding(self, seed: int) -> None:
         """Seed the framework's implicit generator."""
-        self.code(self.offered("seeding").format(seed=seed))
+        of_rank = f" + {self.words.rank}" if self.case.ranks > 1 else ""
+        self.code(self.offered("seeding").format(seed=f"{seed}{of_rank}"))
 
     def write_after(self) -> None:
         """Write what the procedure does first (`after`); called before the forward pass."""
@@ -364,6 +365,9 @@ class Run(Part):
 
     def write_main(self) -> None:
         """Write what the program does as a script: run both paths and print their results."""
+        if self.case.ranks > 1 and self.words.start:
+            self.code(self.words.start.replace("{ranks}", str(self.case.ranks)))
+            return
         each = self.code.indent("for forward in (plain, recomputed):")
         with self.code.indent('if __name__ == "__main__":'), each:
             self.code("print(forward.__name__, run(forward))")

@@ -17,6 +17,11 @@ _DRAWS = ("normal", "uniform", "integers")
 class Tensors(Part):
     """Writes the making of tensors and explicit generators. An adapter says how a tensor is made."""
 
+    @property
+    def head(self) -> str:
+        """The head of the function that makes the inputs."""
+        return "inputs()"
+
     def tensor(self, array: Array, source: str) -> str:
         """The expression that makes a tensor in `array.dtype` from `source`, a NumPy expression of the
         array's elements (float64 or int64, of `array.shape`)."""
@@ -32,12 +37,20 @@ class Tensors(Part):
             return f"np.random.default_rng({value.seed})"
         return self.framework_generator(value.seed)
 
+    def write_of_rank(self) -> None:
+        """What a rank draws its own elements from."""
+        code, drawn = self.code, [a for a in self.case.arrays if a.fill.kind in _DRAWS]
+        if any(array.by_rank for array in drawn):
+            code(f"own = np.random.default_rng([{self.case.seed}, {self.offered('rank')} + 1])")
+
     def write_inputs(self) -> None:
         """`inputs()`: every draw comes from one NumPy generator, in the order of the case."""
         case, code, held = self.case, self.code, self.in_lists
-        with code.indent("def inputs():"):
-            if any(array.fill.kind in _DRAWS for array in case.arrays):
+        with code.indent(f"def {self.head}:"):
+            if any(a.fill.kind in _DRAWS and not a.by_rank for a in case.arrays):
                 code(f"rng = np.random.default_rng({case.seed})")
+            if any(array.by_rank for array in case.arrays):
+                self.write_of_rank()
             begin = len(code.lines)
             for value in (*case.inputs, *case.parameters, *case.state):
                 if isinstance(value, Value):
@@ -46,9 +59,10 @@ class Tensors(Part):
                 elif isinstance(value, Generator):
                     made = self.generator(value)
                 else:
-                    made = self.tensor(value, numpy_fill(value))
+                    rank = self.words.rank if value.by_rank else ""
+                    made = self.tensor(value, numpy_fill(value, rank))
                 code(f"{value.name} = {made}")
-            taken = {*case.names(), *self.emitter.imported, "rng"}
+            taken = {*case.names(), *self.emitter.imported, "rng", "own"}
             code.lines[begin:], entry = lists.series(code.lines[begin:], taken)
             entry |= {name: f'"{item.name}": {item.name}' for name, item in held.items()}
             entries = [entry.get(name, f"{name!r}: {name}") for name in case.names()]

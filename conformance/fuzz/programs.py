@@ -74,7 +74,8 @@ class Vocabulary:
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
         """The operations."""
-        return tuple(o for o in OPERATIONS.values() if o.capability in ("", *self.allowed))
+        known = (o for o in OPERATIONS.values() if not o.shared)
+        return tuple(o for o in known if o.capability in ("", *self.allowed))
 
 
 def written(known: Vocabulary, seed: int, number: int, attempt: int = 0) -> Raw:

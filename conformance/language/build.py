@@ -14,11 +14,12 @@ from conformance.language.changes import read_changes, with_changes
 from conformance.language.features import CAPABILITIES
 from conformance.language.flow import Flow
 from conformance.language.laws import LAWS
-from conformance.language.operations import BOOLS, OPERATIONS
+from conformance.language.operations import BOOLS, COLLECTIVES, OPERATIONS
 from conformance.language.program import ProgramBuilder
 from conformance.language.reach import updated
 from conformance.language.source import KeyPath, Source, described, explain, is_finite
 from conformance.model.case import (
+    FORWARD_MODE,
     NUMBER,
     Array,
     Case,
@@ -116,7 +117,8 @@ class CaseBuilder(Source):
         if (self._procedure.kind == "per_output") != (gradients.then is not None):
             raise self.error("procedure 'per_output' and `then` go together", "gradients")
         self._check_totals(gradients.totals, parameters)
-        copied = ("title", "source", "why", "seed", "seeded", "smoke", "use")
+        self._check_ranks(program)
+        copied = ("title", "source", "why", "seed", "seeded", "smoke", "use", "ranks")
         made = Case(
             id=identity,
             inputs=inputs,
@@ -139,6 +141,7 @@ class CaseBuilder(Source):
             autocast=model.autocast or "",
             hooks=tuple(gradients.hooks),
             differs=model.differs or "",
+            parallel=model.parallel or "",
             as_plain=isinstance(model.error, spec.AsPlainModel),
             then=self._loss(gradients.then, "then") if gradients.then is not None else None,
             totals=dict(gradients.totals),
@@ -195,6 +198,13 @@ class CaseBuilder(Source):
         if kind == "values":
             values = self._numbers(model.values, (*path, "values"))
             shape = _shape_of(values)
+            if model.by_rank and shape is not None:
+                if shape[:1] != (self._model.ranks,):
+                    message = (
+                        f"the values of {name!r} have no first axis of {self._model.ranks} ranks"
+                    )
+                    raise error(message, *path, "values")
+                shape = shape[1:]
             if shape is None or (model.shape is not None and tuple(model.shape) != shape):
                 wanted = model.shape or "lists of equal lengths"
                 message = f"the values of {name!r} have shape {shape}, expected {wanted}"
@@ -220,7 +230,11 @@ class CaseBuilder(Source):
             raise error(
                 f"tensor {name!r} of dtype {dtype} cannot require a gradient", *path, hint=hint
             )
-        return Array(name, shape, dtype, fill, gradient)
+        if model.by_rank and kind in ("full", "arange"):
+            hint = "draw them (`normal: 0.5`), or write `values` with an axis of ranks"
+            message = f"{kind!r} fills {name!r} alike on each rank"
+            raise error(message, *path, "by_rank", hint=hint)
+        return Array(name, shape, dtype, fill, gradient, model.by_rank)
 
     def _numbers(self, values: object, path: KeyPath) -> object:
         """Nested lists of finite numbers as nested tuples."""
@@ -263,6 +277,24 @@ class CaseBuilder(Source):
         if slopes and "inference" in (procedure.kind, procedure.after):
             message = f"{min(slopes)} takes a gradient where gradients are switched off"
             raise self.error(message, "procedure")
+
+    def _check_ranks(self, program: Sequence[Node]) -> None:
+        """Refuse what takes several ranks in a program that runs on one."""
+        if self._model.ranks > 1:
+            kind = self._procedure.kind
+            if self._procedure.order > 1 or kind in (*FORWARD_MODE, "jacobian", "functional"):
+                raise self.error(f"procedure {kind!r} is for one rank", "procedure")
+            return
+        hint = "write `ranks: 2` in the case"
+        for node in walk(program):
+            if isinstance(node, Statement) and node.op in COLLECTIVES:
+                raise CaseError(f"{node.op} takes several ranks", where=node.where, hint=hint)
+        if self._model.parallel:
+            raise self.error("`parallel` takes several ranks", "parallel", hint=hint, key=True)
+        for array in self._arrays:
+            if array.by_rank:
+                message = f"{array.name!r} is `by_rank`, and there is one rank"
+                raise self.error(message, hint=hint)
 
     def _read_outputs(self, program: Sequence[Node], known: set[str]) -> Tree:
         outputs = self._program.gives(self._model, "outputs", program, ())

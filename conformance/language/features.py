@@ -50,6 +50,7 @@ CAPABILITIES: Mapping[str, str] = {
     "captured-parameter": "a region reads a parameter by closure",
     "captured-setting": "a region made once reads by closure an input that changes between two steps",
     "complex": "complex tensors, made of real ones",
+    "data-parallel": "the framework averages the gradients of parameters over several ranks",
     "default": "a call leaves out an argument of a region that has a default",
     "contexts": "a region and its recomputation each run in their own context manager",
     "forward-rule": "a function has a custom forward-mode rule",
@@ -94,6 +95,7 @@ CAPABILITIES: Mapping[str, str] = {
     "python-random": "a region draws from Python's module `random`",
     "raise": "a region raises a Python exception",
     "random": "random operations inside a region",
+    "ranks": "the program runs on several ranks",
     "repeated-call": "one recomputed callable is called several times",
     "rrelu": "the randomised leaky ReLU",
     "second-backward": "backward twice over one retained graph",
@@ -125,6 +127,12 @@ CAPABILITIES: Mapping[str, str] = {
     "wrong-option": "recompute checks the type of its options",
     "wrapped": "the recomputed callable has the original as `__wrapped__`",
     "zero-size": "a tensor has no elements",
+}
+
+#: Capabilities that a variant lacks unless it says that it offers them, and why.
+RARE: Mapping[str, str] = {
+    "ranks": "its programs run on one rank",
+    "data-parallel": "its programs run on one rank",
 }
 
 #: The capabilities for values of `between` that do not concern random generators.
@@ -163,6 +171,8 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "autocast": lambda case: bool(_autocast(case)),
     "autocast-bfloat16": lambda case: "bfloat16" in _autocast(case),
     "unseeded": lambda case: not case.seeded,
+    "ranks": lambda case: case.ranks > 1,
+    "data-parallel": lambda case: case.parallel == "data",
     "hooks": lambda case: bool(case.hooks),
     "accumulated-gradients": lambda case: case.procedure.after == "backward",
     "made-once": lambda case: case.procedure.made == "once",

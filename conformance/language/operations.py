@@ -64,7 +64,7 @@ class Operation:
     of the argument. The result of a `view` may share its memory with the argument. Of equal arguments of
     one that is `apart`, little but rounding errors would be left in its result or its gradients.
     Autocast has one that is `lowered` compute in low precision. One that `hooks` registers a hook on its
-    argument, and returns it.
+    argument, and returns it. One that is `shared` is a collective: all ranks take part in it.
     """
 
     name: str
@@ -90,6 +90,7 @@ class Operation:
     apart: bool = False
     lowered: bool = False
     hooks: bool = False
+    shared: bool = False
 
     @cached_property
     def patterns(self) -> tuple[tuple[str, ...] | None, ...]:
@@ -168,9 +169,12 @@ _WIDER = "shape, the last axes of which x has, with a length of 1 where it is re
 _CUT = "the elements of x from start to stop along axis, each step-th"
 _ADDED = "(n, ...) and (...) give (n, ...)"
 _ONE = "one number, ()"
+_ALL_ROWS = "the rows of all ranks one after the other"
+_OWN_ROWS = "the rank's part of the rows of the sum, as many on each"
 _UNLIKE = {"unlike": "The rerun computes something else than the forward pass."}
 _RAISES, _EXACT = {"raises": "ValueError"}, {"exact": True}
 _VIEW, _APART, _LOWERED = {"view": True}, {"apart": True}, {"lowered": True}
+_SHARED = {"shared": True, "joint": True}
 _CONVOLVED = (
     "(n, c, h, w) and (o, c, kh, kw) give (n, o, h', w'); 'same' keeps h and w at stride 1, "
     "with the odd zero at the end"
@@ -351,6 +355,9 @@ _ALL = (
         told={"hooks": True},
         scale=OptionSpec("float", 2.0, tried=(0.5, 3.0)),
     ),
+    _op("all_reduce", "x", "x:", capability="ranks", told=_SHARED),
+    _op("all_gather", "x", "x:", _ALL_ROWS, capability="ranks", told=_SHARED),
+    _op("reduce_scatter", "x", "x:", _OWN_ROWS, capability="ranks", told=_SHARED),
     _op("is_unwrapped_by", "region?", "", "a bool", capability="wrapped"),
     _op("hides_variables_of", "region?", "", "a bool", capability="wrapped"),
     _op("asks_gradient", "x", "", "a bool", capability="gradient-flag"),
@@ -374,6 +381,8 @@ SAVED: Mapping[str, frozenset[str]] = {
 }
 #: Operations with a side effect: they append to a global list when they run.
 NOTED: frozenset[str] = frozenset({"noted_sin"})
+#: Operations in which all ranks take part.
+COLLECTIVES = frozenset(o.name for o in _ALL if o.shared)
 #: Operations that inspect the recomputed callable; in the plain program they give true.
 OF_CALLABLES: frozenset[str] = frozenset({"is_unwrapped_by", "hides_variables_of"})
 #: Words from other libraries, and the standard's name for the same operation.

@@ -113,6 +113,9 @@ class ArrayModel(Model):
     does not."""
     repeat: Count | None = None
     """Declares this many tensors; `$i` in the name is the number of each, from 1."""
+    by_rank: bool = False
+    """Each rank has other elements: draws of its own, or its part of `values`, whose first axis is that
+    of the ranks."""
 
 
 class ValueModel(Model):
@@ -543,6 +546,11 @@ class CaseModel(Model):
     numbers are wrong without an error."""
     expect: ExpectModel = Field(default_factory=ExpectModel)
     """What a document printed, beside gradients."""
+    ranks: Annotated[int, Field(ge=1, le=8)] = 1
+    """On how many ranks the program runs. The sum of their losses is differentiated."""
+    parallel: OneOf["data"] | None = None
+    """The framework spreads the program over the ranks: `data` averages the gradients of parameters
+    over them."""
     use: Use = "unusual"
     """How common the program is. `everyday`: people who train models write it. `contract`: it breaks
     a rule that the frameworks document, as a function does that computes something else when it runs

@@ -89,13 +89,16 @@ class Fill:
 @dataclass(frozen=True)
 class Array:
     """A tensor that a program starts from. `dtype` is a NumPy name or `bfloat16`; `gradient` says
-    whether it requires a gradient."""
+    whether it requires a gradient. One that is `by_rank` has other elements on each rank: draws of
+    `numpy.random.default_rng([seed, rank + 1])`, or the rank's part of `values`, which have an axis
+    more."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     fill: Fill
     gradient: bool
+    by_rank: bool = False
 
 
 @dataclass(frozen=True)
@@ -420,6 +423,11 @@ class Case:
     #: Whether it is one of the everyday cases that `--smoke` runs.
     smoke: bool = False
     use: Use = "unusual"
+    #: On how many ranks the program runs. What is differentiated is the sum of their losses.
+    ranks: int = 1
+    #: How the framework spreads the program over them: with `data`, the gradients of parameters are
+    #: averaged over all ranks; empty where the program says all itself.
+    parallel: OneOf["", "data"] = ""
 
     @property
     def family(self) -> str:

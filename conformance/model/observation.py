@@ -53,6 +53,7 @@ class RandomSample:
     statement: str
     phase: Phase
     array: Array
+    rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,8 @@ class Observation:
     unobserved: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     resolution: int = RESOLUTION
+    #: What was seen on the further ranks, where there are several; this is rank 0's.
+    others: tuple["Observation", ...] = ()
 
 
 @dataclass(frozen=True)

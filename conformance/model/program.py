@@ -65,6 +65,7 @@ class Program:
     keeps: bool = False
     seeded: bool = True
     notes: frozenset[str] = frozenset()
+    ranks: int = 1
 
     def sites(self, kind: SiteKind, path: str) -> tuple[Site, ...]:
         """The distinct sites of a kind in a function, in program order."""

@@ -23,6 +23,7 @@ from conformance.model.observation import Observation
 from conformance.model.program import Program
 from conformance.observe.process import Answered, Died, Late, Output, Process
 from conformance.observe.worker import entry
+from conformance.observe.worker.ranks import LIMIT, WaitingError
 from conformance.observe.worker.serve import Broken as Broken  # one of the outcomes
 from conformance.writing import check_full
 
@@ -51,9 +52,11 @@ class Crashed(NamedTuple):
 
 
 class TimedOut(NamedTuple):
-    """The worker was stopped after `seconds`."""
+    """The worker was stopped after `seconds`. Of a program of several ranks, `where` says where each
+    of them was."""
 
     seconds: float
+    where: str = ""
 
 
 class Stuck(NamedTuple):
@@ -209,6 +212,8 @@ class _Worker:
         if isinstance(outcome, Failure):
             return outcome
         observation, unrestored = outcome
+        if isinstance(observation, WaitingError):
+            return TimedOut(LIMIT, str(observation))
         if not isinstance(observation, Observation):
             kind = type(observation).__name__
             return Broken(f"the observer returned a {kind}, not an Observation", "")

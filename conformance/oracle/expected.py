@@ -26,6 +26,7 @@ from conformance.oracle.interpreter import (
     Interpreter,
     ProgramValue,
     make_inputs,
+    on_ranks,
     tensor_of,
 )
 from conformance.oracle.memory import expected_memory
@@ -37,29 +38,30 @@ def expect(
     *,
     residuals: Mapping[str, str] = {},
     samples: Sequence[RandomSample] | None = None,
+    rank: int = 0,
 ) -> Expected:
-    """What should be seen of a case under a discipline: `whole`, `early-stop` or `minimal`.
+    """What should be seen of a case, on a rank, under a discipline: `whole`, `early-stop` or `minimal`.
 
     `residuals` is what a variant declares under `residuals` in its adapter.yaml: for an operation, what
     its gradient reads (names of arguments, `out` for its result, `mask`; `early` where they are saved
     before its end, `elements` where only of results with elements), and for `region`, words of
     `REGION_RESIDUALS`. An operation that is not declared may do whatever `OPERATIONS` lists for it.
 
-    `samples` are the random numbers that the program drew. Without them the values of a program that
-    draws are unknown, and so are the gradients of one that draws new random numbers in its rerun
-    (`preserve_rng: false`): these are `None`. Arrays are float64 (int64, bool) of the case's shapes,
-    bytes are at the dtypes that the tensors stand for. Raises `ValueError` where the samples do not fit
-    the program.
+    `samples` are the random numbers that the program drew, on all of its ranks. Without them the values
+    of a program that draws are unknown, and so are the gradients of one that draws new random numbers in
+    its rerun (`preserve_rng: false`): these are `None`. Arrays are float64 (int64, bool) of the case's
+    shapes, bytes are at the dtypes that the tensors stand for. Raises `ValueError` where the samples do
+    not fit the program.
     """
     if case.error is not None:
         return Expected(None, None, None, None, None, None, {}, None, case.error.type)
     try:
-        evaluated = _evaluated(case, samples)
+        evaluated = _evaluated(case, samples)[rank]
     except DrawsError:
         if not case.procedure.changes:
             raise
         # Not every framework shows what passes of other shapes, or without gradients, have drawn.
-        evaluated, samples = _evaluated(case, None), None
+        evaluated, samples = _evaluated(case, None)[rank], None
     anew = [node for r in case.regions() if not r.preserve_rng for node in walk(r.body)]
     unknown: tuple[str, ...] = ()
     if samples is None and case.uses(RANDOM):
@@ -94,8 +96,7 @@ def computed(
     random.seed(0)
     try:
         with tape.quiet(), tape.rounding(change) if change else nullcontext():
-            drawn = None if samples is None else _by_statement(case, samples)
-            return _evaluate(case, drawn).values
+            return _on_ranks(case, samples)[0].values
     finally:
         tape.set_random_state(before)
 
@@ -121,14 +122,23 @@ _Gradients = list[tape.Tensor | None]
 _latest: list[_Evaluation] = []
 
 
-def _evaluated(case: Case, samples: Sequence[RandomSample] | None) -> _Evaluation:
-    """A case evaluated, with the random samples of a run, or with the tape's own if there are none."""
+def _evaluated(case: Case, samples: Sequence[RandomSample] | None) -> Sequence[_Evaluation]:
+    """A case evaluated on each rank, with the random samples of a run, or with the tape's own if there
+    are none."""
     with tape.quiet():
         if samples is not None:
-            return _evaluate(case, _by_statement(case, samples))
+            return _on_ranks(case, samples)
         if not _latest or _latest[0].case is not case:
-            _latest[:] = [_evaluate(case, None)]
-        return _latest[0]
+            _latest[:] = _on_ranks(case, None)
+        return _latest
+
+
+def _on_ranks(case: Case, samples: Sequence[RandomSample] | None) -> list[_Evaluation]:
+    def evaluate() -> _Evaluation:
+        own = samples and [s for s in samples if s.rank == tape.rank()]
+        return _evaluate(case, None if own is None else _by_statement(case, own))
+
+    return on_ranks(case, evaluate)
 
 
 def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
@@ -193,6 +203,8 @@ def _evaluate(whole: Case, samples: Drawn | None) -> _Evaluation:
             break
         losses.append(float(loss.data))
         first, second = _gradients(case, values, loss, run)
+        if case.parallel:
+            first = _synchronised(case, first)
         before, gradients = gradients, _by_name(case.differentiated, first)
         again = _by_name(case.wrt, second)
         if (
@@ -262,9 +274,18 @@ def _gradients(
     return first, [] if second is None else tape.gradient(second, wrt)
 
 
+def _synchronised(case: Case, gradients: _Gradients) -> _Gradients:
+    """The gradients as data parallelism gives them: those of parameters averaged over the ranks."""
+    shared = {array.name for array in case.parameters}
+    pairs = zip(case.wrt, gradients, strict=True)
+    return [tape.averaged(g) if g and name in shared else g for name, g in pairs]
+
+
 def _descend(case: Case, values: dict[str, ProgramValue], loss: tape.Tensor) -> None:
     trained = {p.name: tensor_of(p.name, values) for p in case.parameters if p.gradient}
     slopes = tape.gradient(loss, trained.values())
+    if case.parallel:
+        slopes = [slope and tape.averaged(slope) for slope in slopes]
     for (name, tensor), slope in zip(trained.items(), slopes, strict=True):
         values[name] = tape.descend(tensor, slope, case.procedure.learning_rate)
 

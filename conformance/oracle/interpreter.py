@@ -7,8 +7,10 @@ emitted, before any framework is started.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -37,6 +39,7 @@ from conformance.oracle.dataflow import Call, Dataflow, Key, Step, TensorInfo
 from conformance.oracle.tape import Elements, Tensor
 from conformance.paths import find_paths
 
+T = TypeVar("T")
 #: What a name of a program stands for: a tensor, a generator, a constant, or a container of these.
 ProgramValue = (
     Tensor
@@ -57,13 +60,19 @@ Drawn = Mapping[Key, list[Elements | None]]
 Results = Tensor | tuple[Tensor, ...] | bool
 
 
+def on_ranks(case: Case, function: Callable[[], T]) -> list[T]:
+    """The results of a function that each rank of a case runs."""
+    return [function()] if case.ranks == 1 else tape.spawn(function, case.ranks)
+
+
 def make_inputs(case: Case) -> dict[str, ProgramValue]:
-    """The values that the program starts from, by name: inputs, parameters and state.
+    """The values that the program starts from on this rank, by name: inputs, parameters and state.
 
     Tensors hold float64 (int64, bool) rounded to their dtype. Random ones are drawn from one generator,
-    `numpy.random.default_rng(case.seed)`, in this order.
+    `numpy.random.default_rng(case.seed)`, in this order; those that differ by rank from another one.
     """
     rng = np.random.default_rng(case.seed)
+    own = np.random.default_rng([case.seed, tape.rank() + 1])
     values: dict[str, ProgramValue] = {}
     for value in (*case.inputs, *case.parameters, *case.state):
         if isinstance(value, Value):
@@ -71,7 +80,8 @@ def make_inputs(case: Case) -> dict[str, ProgramValue]:
         elif isinstance(value, Generator):
             values[value.name] = tape.generator(value.seed)
         else:
-            values[value.name] = tape.tensor(_fill(value, rng), value.dtype, value.gradient)
+            elements = _fill(value, own if value.by_rank else rng)
+            values[value.name] = tape.tensor(elements, value.dtype, value.gradient)
     return values
 
 
@@ -81,7 +91,8 @@ def _fill(array: Array, rng: np.random.Generator) -> Elements:
     if kind == "full":
         return np.full(shape, numbers[0])
     if kind == "values":
-        return np.array(array.fill.values)
+        values = np.array(array.fill.values)
+        return values[tape.rank()] if array.by_rank else values
     if kind == "arange":
         return (numbers[0] + numbers[1] * np.arange(int(np.prod(shape)))).reshape(shape)
     if kind == "normal":
@@ -336,16 +347,21 @@ class _Checking(Interpreter):
         return super()._loss(loss, names)
 
 
+def _checked(case: Case) -> tuple[Interpreter, Tensor | None]:
+    run = _Checking(case, None)
+    with np.errstate(all="ignore"):
+        return run, run.forward(make_inputs(case))[1]
+
+
 def check_shapes(cases: Iterable[Case]) -> None:
     """Raise `CaseError` at the first statement whose arguments do not fit it, in any of the cases. Of a
     case in which one of `_RAISING` raises, only what comes before it is checked."""
     for case in cases:
-        run = _Checking(case, None)
-        with tape.quiet(), np.errstate(all="ignore"):
-            try:
-                _, loss = run.forward(make_inputs(case))
-            except ValueError:
-                continue
+        try:
+            with tape.quiet():
+                run, loss = on_ranks(case, partial(_checked, case))[0]
+        except ValueError:
+            continue
         for scalar in (loss, run.second_loss):
             if scalar is not None and scalar.data.size != 1:
                 raise CaseError(

@@ -25,6 +25,7 @@ import heapq
 import itertools
 import math
 import random
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -207,6 +208,7 @@ class _State:
     explicit: weakref.WeakSet[_Explicit] = field(default_factory=weakref.WeakSet)
     log: list[tuple[str, str, str]] = field(default_factory=list)
     rounding: Callable[[Elements], Elements] | None = None
+    rank: _Rank | None = None
 
 
 _state = _State()
@@ -692,6 +694,119 @@ def retained(*roots: object) -> dict[int, tuple[Elements, int]]:
                 arrays[id(base)] = (base, base.size * itemsize(t.dtype))
         stack += [key[0] for key in node.inputs if key is not None]
     return arrays
+
+
+# -- ranks -----------------------------------------------------------------------------------------
+
+
+class _Rank(threading.Thread):
+    """A rank of `spawn`. It runs while it has its turn: until it takes part in a collective, or ends."""
+
+    def __init__(self, number: int, ranks: int, function: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self.number, self.ranks, self.function = number, ranks, function
+        self.go, self.done = threading.Semaphore(0), threading.Semaphore(0)
+        self.state = {**vars(_state), "rank": self, "generator": np.random.default_rng(0)}
+        self.result: Any = None
+        self.error: BaseException | None = None
+        #: What it waits in, its part, and then the parts of all ranks, or why there are none.
+        self.waits, self.given, self.met, self.refused = "", np.empty(0), [np.empty(0)], ""
+
+    def run(self) -> None:
+        self.go.acquire()
+        try:
+            self.result = self.function()
+        except BaseException as error:
+            self.error = error
+        self.done.release()
+
+    def turn(self) -> None:
+        """Let it run to its next collective, or to its end, with its own part of the tape's state."""
+        before, self.waits = {**vars(_state)}, ""
+        vars(_state).update(self.state)
+        self.go.release()
+        self.done.acquire()
+        self.state = {**vars(_state)}
+        vars(_state).update(before)
+
+    def meet(self, name: str, data: Elements) -> list[Elements]:
+        """The parts of all ranks in a collective."""
+        self.waits, self.given = name, data
+        self.done.release()
+        self.go.acquire()
+        refused, self.refused = self.refused, ""
+        if refused:
+            raise RuntimeError(refused)
+        return self.met
+
+
+def spawn(function: Callable[[], T], ranks: int) -> list[T]:
+    """The results of a function that each of several ranks runs; they take turns, and meet in
+    collectives. An error on a rank ends all, and is raised."""
+    group = [_Rank(number, ranks, function) for number in range(ranks)]
+    waiting, failed = group, None
+    for rank in group:
+        rank.start()
+    while waiting:
+        for rank in waiting:
+            rank.turn()
+        waiting = [rank for rank in group if rank.waits]
+        failed = failed or next((rank for rank in group if rank.error), None)
+        alike = len({(rank.waits, rank.given.shape) for rank in group}) == 1
+        for rank in waiting:
+            rank.met = [other.given for other in group]
+            if failed or not alike:
+                others = (f"rank {o.number} {_place(o)}" for o in group if o is not rank)
+                rank.refused = f"rank {rank.number} waits in {rank.waits}, and {', '.join(others)}"
+    if failed is not None and failed.error is not None:
+        raise failed.error
+    return [rank.result for rank in group]
+
+
+def _place(rank: _Rank) -> str:
+    if rank.error is not None:
+        return f"raised {type(rank.error).__name__}"
+    return f"waits in {rank.waits} of {rank.given.shape}" if rank.waits else "has ended"
+
+
+def rank() -> int:
+    """The number of the rank that runs, from 0."""
+    return 0 if _state.rank is None else _state.rank.number
+
+
+def ranks() -> int:
+    """How many ranks run."""
+    return 1 if _state.rank is None else _state.rank.ranks
+
+
+def _met(name: str, x: Tensor) -> list[Elements]:
+    return [x.data] if _state.rank is None else _state.rank.meet(name, x.data)
+
+
+@_operation
+def all_reduce(x: Tensor) -> Tensor:
+    """The sum of the x of all ranks."""
+    return _unary(x, np.add.reduce(_met("all_reduce", x)), all_reduce)
+
+
+@_operation
+def all_gather(x: Tensor) -> Tensor:
+    """The rows of the x of all ranks, one rank after the other."""
+    return _unary(x, np.concatenate(_met("all_gather", x)), reduce_scatter)
+
+
+@_operation
+def reduce_scatter(x: Tensor) -> Tensor:
+    """This rank's part of the rows of the sum of the x of all ranks."""
+    total = np.add.reduce(_met("reduce_scatter", x))
+    if len(total) % ranks():
+        raise ValueError(f"{len(total)} rows cannot be divided among {ranks()} ranks")
+    return _unary(x, np.split(total, ranks())[rank()], all_gather)
+
+
+def averaged(x: Tensor) -> Tensor:
+    """The mean of the x of all ranks, as data parallelism takes it of gradients."""
+    return divide(all_reduce(x), ranks())
 
 
 # -- random numbers --------------------------------------------------------------------------------

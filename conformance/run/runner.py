@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from conformance.drivers.adapter import Adapter, Discipline, Variant
 from conformance.emit.programs import EmitFailure, Key, program_path, write_programs
 from conformance.judge.checks import applicable, judge
 from conformance.judge.known import Entry
+from conformance.judge.ranks import each_rank
 from conformance.judge.triage import noted
 from conformance.language.features import CAPABILITIES, required_by
 from conformance.model.case import Case
@@ -84,8 +85,9 @@ def stopped(outcome: Crashed | TimedOut | Stuck | Broken, requested: str) -> Ver
     match outcome:
         case Crashed(how, log):
             return _verdict(Status.CRASHED, f"the process died of {how}", observed=log)
-        case TimedOut(seconds):
-            return _verdict(Status.TIMEOUT, f"no answer within {seconds:g} s")
+        case TimedOut(seconds, where):
+            where = where and f": {where}"
+            return _verdict(Status.TIMEOUT, f"no answer within {seconds:g} s{where}")
         case Stuck(seconds, before):
             after = f"; {before} ran before and left it so" if before else ""
             message = f"the worker did not begin with {requested} within {seconds:g} s{after}"
@@ -261,12 +263,13 @@ class Runner:
             return self._result(case, variant, (verdict,), program=path)
         used: list[Expected] = []
 
-        def expect(samples: Sequence[RandomSample] | None) -> Expected:
-            used.append(self._expected(case, variant, samples))
+        def expect(samples: Sequence[RandomSample] | None, rank: int) -> Expected:
+            used.append(self._expected(case, variant, samples, rank))
             return used[-1]
 
         with self.stage("judging"):
-            verdicts = verdicts_on(case, variant, expect, outcome.observation)
+            judged = partial(verdicts_on, case, variant)
+            verdicts = each_rank(outcome.observation, expect, judged)
         if note:  # where a verdict says how the run ended
             verdicts = tuple(
                 msgspec.structs.replace(v, message=f"{v.message} ({note})")
@@ -274,7 +277,7 @@ class Runner:
                 else v
                 for v in verdicts
             )
-        expected = used[-1] if used else None
+        expected = used[0] if used else None
         return self._result(case, variant, verdicts, outcome.observation, expected, path)
 
     def _observe(self, variant: Variant, program: Program) -> tuple[Outcome, str]:
@@ -312,12 +315,12 @@ class Runner:
         return _verdict(Status.BROKEN, message) if contradictions else None
 
     def _expected(
-        self, case: Case, variant: Variant, samples: Sequence[RandomSample] | None
+        self, case: Case, variant: Variant, samples: Sequence[RandomSample] | None, rank: int
     ) -> Expected:
-        model = variant.model
+        discipline, residuals = variant.model.discipline, variant.model.residuals
         # The arrays are small: threads of BLAS would only wait for each other, and for the worker.
         with self._threads.limit(limits=1, user_api="blas"):
-            return oracle.expect(case, model.discipline, residuals=model.residuals, samples=samples)
+            return oracle.expect(case, discipline, residuals=residuals, samples=samples, rank=rank)
 
     def _result(
         self,

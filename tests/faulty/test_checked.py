@@ -75,12 +75,13 @@ CAUGHT_OF_ALL = {
     "tuple_to_list": "error",
 }
 #: Faults in what neither of them does: options, policies, hooks of modules, nested regions, threads, a
-#: second backward pass, gradients of gradients, forward mode, float16, integers, infinite gradients and
-#: arguments of an unknown name.
+#: second backward pass, gradients of gradients, forward mode, float16, integers, infinite gradients,
+#: several ranks and arguments of an unknown name.
 NOT_EXERCISED = {
     "bools_to_numbers",
     "calls_hooks_again",
     "casts_nothing",
+    "draws_as_rank_0",
     "drops_in_keyword",
     "drops_keyword",
     "drops_second_use",
@@ -99,11 +100,14 @@ NOT_EXERCISED = {
     "not_put_back_on_error",
     "one_thread",
     "one_threads_state",
+    "raises_on_a_rank",
     "reruns_in_inference",
     "reruns_outside_contexts",
     "returns_float32",
     "rounds_numbers",
     "shallow",
+    "skips_sum_on_a_rank",
+    "sums_once",
     "swallows_error",
     "swaps_gradients",
     "wrong_second_backward",

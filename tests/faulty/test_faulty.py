@@ -42,6 +42,7 @@ NOTHING_TO_RECOMPUTE = {
     "in-place/saved": "backward raises, without recompute too",
     "in-place/after-in-list-read": "backward raises, without recompute too",
     "errors/not-a-block": "the forward pass raises",
+    "ranks/after-an-error": "the forward pass raises",
     "errors/unknown-keyword": "the forward pass raises",
     "sequences/more-segments-than-layers": "the forward pass raises",
 }

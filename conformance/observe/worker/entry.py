@@ -17,6 +17,7 @@ from typing import Any
 from conformance.drivers.modules import load_module
 from conformance.model.observation import Observation
 from conformance.model.program import Program
+from conformance.observe.worker.ranks import WaitingError
 from conformance.observe.worker.surroundings import Surroundings
 
 _observers: dict[str, Any] = {}
@@ -52,17 +53,22 @@ def observer(adapter: str, variant: str) -> Any:
     return _observers[variant]
 
 
-def observe(adapter: str, program: Program) -> Observation:
+def observe(adapter: str, program: Program) -> Observation | WaitingError:
     """Observe one program. `adapter` is the adapter's folder."""
     watching = observer(adapter, program.variant)
     # Observing collects garbage often; what imports have made is not searched each time.
     gc.collect()
     gc.freeze()
-    observation: Observation = watching.observe(program)
+    try:
+        observation: Observation | WaitingError = watching.observe(program)
+    except WaitingError as hanging:
+        return hanging
     return observation
 
 
-def observe_and_restore(adapter: str, program: Program) -> tuple[Observation, tuple[str, ...]]:
+def observe_and_restore(
+    adapter: str, program: Program
+) -> tuple[Observation | WaitingError, tuple[str, ...]]:
     """Observe one program, and restore the state of the process. Returns what cannot be restored, too:
     a worker in which that is something must not run further programs."""
     surroundings = Surroundings(getattr(observer(adapter, program.variant), "settings", {}))

@@ -1,0 +1,158 @@
+"""Programs of several ranks: that they wait for each other, end together, and leave nothing running."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from conformance.errors import CaseError
+from conformance.judge.ranks import each_rank
+from conformance.language.load import load_text
+from conformance.model.observation import Observation, Run
+from conformance.model.program import Program, Site
+from conformance.model.verdict import Level, Status, Verdict
+from conformance.observe.worker import ranks
+from conformance.oracle import tape
+
+PROGRAM = Program(
+    "ranks/x", "mini", "right", "/no/program.py", "", {}, "backward", False, None, ranks=2
+)
+
+
+def test_ranks_take_part_in_collectives():
+    def program() -> list[list[float]]:
+        x = tape.tensor(np.arange(4.0) + tape.rank(), gradient=True)
+        parts = tape.reduce_scatter(x), tape.all_gather(x), tape.all_reduce(x)
+        loss = tape.sum(tape.multiply(tape.tensor(1.0 + tape.rank()), tape.sum(parts[1])))
+        return [*(p.data.tolist() for p in parts), tape.gradient(loss, [x])[0].data.tolist()]
+
+    first, second = tape.spawn(program, 2)
+    gathered = [0, 1, 2, 3, 1, 2, 3, 4]
+    assert first == [[1, 3], gathered, [1, 3, 5, 7], [3, 3, 3, 3]]
+    assert second == [[5, 7], gathered, [1, 3, 5, 7], [3, 3, 3, 3]]
+
+
+def test_an_error_on_a_rank_ends_all():
+    def program() -> None:
+        if tape.rank():
+            raise ValueError("of rank 1")
+        tape.all_reduce(tape.tensor(1.0))
+
+    with pytest.raises(ValueError, match="of rank 1"):
+        tape.spawn(program, 2)
+
+
+def test_a_rank_that_waits_for_one_that_has_ended_says_so():
+    def program() -> None:
+        if tape.rank() == 0:
+            tape.all_reduce(tape.tensor(1.0))
+
+    with pytest.raises(RuntimeError, match="rank 0 waits in all_reduce, and rank 1 has ended"):
+        tape.spawn(program, 2)
+
+
+def test_ranks_that_wait_for_each_other_are_ended_and_say_where(monkeypatch, tmp_path):
+    monkeypatch.setattr(ranks, "LIMIT", 0.5)
+    started = tmp_path / "started"
+
+    def all_reduce() -> None:
+        time.sleep(60)
+
+    def seen(rank: int, folder: str) -> Observation:
+        with started.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        if rank:
+            all_reduce()
+        return Observation(Run(), Run())
+
+    with pytest.raises(ranks.WaitingError, match="rank 0 has ended, rank 1 in all_reduce"):
+        ranks.observe(PROGRAM, ["all_reduce"], seen)
+    for process in map(int, started.read_text().split()):
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+
+
+def test_where_a_rank_waits_is_named_by_the_program():
+    lines = {
+        3: Site("statement", "both", "block", "r", "all_reduce"),
+        9: Site("phase", "run", "", "backward"),
+    }
+    stack = (
+        '  File "/lib/dist.py", line 7 in all_reduce\n  File "/no/program.py", line 3 in block\n'
+        '  File "/no/program.py", line 9 in run\n'
+    )
+    place = ranks._place(stack, replace(PROGRAM, lines=lines), ["all_reduce"])
+    assert place == "in all_reduce (r in region block), in backward"
+
+
+@pytest.mark.parametrize("how", ["raises", "dies"])
+def test_an_observer_that_fails_on_a_rank_ends_all(how):
+    def seen(rank: int, folder: str) -> Observation:
+        if rank == 0:
+            time.sleep(60)
+        if how == "dies":
+            os._exit(3)
+        raise ValueError("of rank 1")
+
+    before = time.monotonic()
+    with pytest.raises(RuntimeError, match="rank 1"):
+        ranks.observe(PROGRAM, [], seen)
+    assert time.monotonic() - before < 30
+
+
+def verdict(check: str, status: Status) -> Verdict:
+    return Verdict(check, status, Level.MUST, f"{check} says {status}")
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (Status.FAIL, "on rank 1: value says fail"),
+        (Status.PASS, "value says pass"),
+    ],
+)
+def test_the_worst_verdict_of_all_ranks_counts_and_names_the_rank(second, message):
+    seen = Observation(Run(), Run(), others=(Observation(Run(), Run(), seconds=1.0),))
+
+    def judge(expect, one):
+        return (verdict("value", second if one.seconds else Status.PASS),)
+
+    (found,) = each_rank(seen, lambda samples, rank: None, judge)
+    assert (found.status, found.message) == (second, message)
+
+
+CASE = """
+family: mine
+cases:
+  one:
+    title: One of several ranks
+    source: the suite's own
+    why: To be refused.
+    ranks: 2
+    inputs: {x: {shape: [2], normal: 1.0, by_rank: true}}
+    program:
+      - recompute: block(x)
+        body: y = all_reduce(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("ranks: 2", "ranks: 1", "all_reduce takes several ranks"),
+        ("normal: 1.0", "full: 1.0", "'full' fills 'x' alike on each rank"),
+        ("shape: [2], normal: 1.0", "values: [1.0]", "no first axis of 2 ranks"),
+        ("ranks: 2", "ranks: 2\n    procedure: second_order", "is for one rank"),
+        ("all_reduce(x)", "sin(x)\n    parallel: data\n    ranks: 1", "`parallel` takes several"),
+    ],
+)
+def test_what_does_not_fit_the_ranks_is_refused(old, new, message):
+    text = CASE.replace(old, new)
+    if "parallel" in new:
+        text = text.replace("    ranks: 2\n", "").replace(", by_rank: true", "")
+    with pytest.raises(CaseError, match=message):
+        load_text(text, "mine.yaml")
