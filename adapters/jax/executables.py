@@ -7,6 +7,7 @@ from the very executable that computed the values.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,10 +18,28 @@ from unittest import mock
 
 import jax
 from jax._src import compiler
+from jax._src.core import get_aval
 
 from conformance.model.program import Program
 
 from . import hlo, jaxprs
+
+#: What calls XLA's compiler; the second up to JAX 0.5.
+_COMPILE = next(
+    name for name in ("backend_compile_and_load", "backend_compile") if hasattr(compiler, name)
+)
+
+
+def scoped(function: Any) -> Any:
+    """The function in a scope of its own: up to JAX 0.6, name stacks show transformations only of names
+    that are there."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with jax.named_scope("run"):
+            return function(*args, **kwargs)
+
+    return run
 
 
 @contextmanager
@@ -31,19 +50,20 @@ def compiled_once() -> Iterator[None]:
     caches behave as usual.
     """
     known: dict[tuple[bytes, bytes], Any] = {}
-    original = compiler.backend_compile_and_load
+    original = getattr(compiler, _COMPILE)
 
-    def compiled(backend: Any, module: Any, devices: Any, options: Any, host_callbacks: Any) -> Any:
+    def compiled(backend: Any, module: Any, *rest: Any) -> Any:
+        *_, options, host_callbacks = rest
         if host_callbacks:
-            return original(backend, module, devices, options, host_callbacks)
+            return original(backend, module, *rest)
         text = BytesIO()
         module.operation.write_bytecode(text)
         key = text.getvalue(), options.SerializeAsString()
         if key not in known:
-            known[key] = original(backend, module, devices, options, host_callbacks)
+            known[key] = original(backend, module, *rest)
         return known[key]
 
-    with mock.patch.object(compiler, "backend_compile_and_load", compiled):
+    with mock.patch.object(compiler, _COMPILE, compiled):
         yield
 
 
@@ -112,7 +132,7 @@ class Executables:
         original = jax.jit
 
         def jit(function: Any, *args: Any, **kwargs: Any) -> Any:
-            jitted = original(function, *args, **kwargs)
+            jitted = original(scoped(function), *args, **kwargs)
             own = inspect.unwrap(function)  # of jax.value_and_grad, what it differentiates
             if own.__code__.co_filename != self._program.file:
                 return jitted
@@ -146,7 +166,7 @@ class Executables:
 
 def _kind(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     leaves, structure = jax.tree.flatten(arguments)
-    return structure, *((leaf.shape, leaf.dtype, str(jax.typeof(leaf))) for leaf in leaves)
+    return structure, *((leaf.shape, leaf.dtype, str(get_aval(leaf))) for leaf in leaves)
 
 
 def _copies(closed: Any, arguments: Any, result: Any) -> dict[int, int]:

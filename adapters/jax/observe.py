@@ -13,8 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.core import set_current_trace, take_current_trace
 from jax._src.interpreters import mlir
-from jax.extend.core import set_current_trace, take_current_trace
 
 from conformance.model.case import FORWARD_MODE
 from conformance.model.observation import (
@@ -36,7 +36,9 @@ from conformance.observe.worker.random_state import RandomStates
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.threads import entering
 
-from . import executables, hlo, hosts, jaxprs, ranks
+from . import executables, flags, hlo, hosts, jaxprs, ranks
+
+flags.drop_unknown()
 
 
 class _EnoughSeen(BaseException):  # which no program catches
@@ -238,14 +240,14 @@ class Observer(Base):
     def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         program = loaded.program
         walk = jaxprs.Walk(program)
-        alone = walk.run(jax.make_jaxpr(lambda: _arrays(_forward(loaded)))())
+        alone = walk.run(jax.make_jaxpr(executables.scoped(lambda: _arrays(_forward(loaded))))())
         known = walk.known = jaxprs.signatures(walk, alone)
         drawn: list[RandomSample] = []
         if self._jitted and not hosts.samples_on_host(program):  # what was compiled says all
             events = walk.calls(self._executables.taken())
         else:
             with hosts.drawing(program) as drawn, entering(_same_trace):
-                closed = jax.make_jaxpr(lambda: _arrays(loaded.run()))()
+                closed = jax.make_jaxpr(executables.scoped(lambda: _arrays(loaded.run())))()
             events = walk.run(closed)
         higher = program.procedure in ("second_order", "third_order")
         counts = jaxprs.count(events, known, higher=higher)

@@ -33,8 +33,8 @@ HELPERS: Mapping[str, str] = {
     "batch_norm": """
         def batch_norm(x, gamma, beta, running_mean, running_var, momentum, eps):
             mean, var = x.mean(axis=(0, 2, 3)), x.var(axis=(0, 2, 3))
-            running_mean[...] = (1 - momentum) * running_mean + momentum * mean
-            running_var[...] = (1 - momentum) * running_var + momentum * var
+            running_mean[:] = (1 - momentum) * running_mean + momentum * mean
+            running_var[:] = (1 - momentum) * running_var + momentum * var
             mean, var = mean[:, None, None], var[:, None, None]
             gamma, beta = gamma[:, None, None], beta[:, None, None]
             return (x - mean) * mx.rsqrt(var + eps) * gamma + beta

@@ -41,6 +41,11 @@ ATTEMPTS = 3
 #: Variants in which graphs run, whose tensors a thread of their own frees.
 GRAPHS = (COMPILED, STATIC, MIXED)
 
+#: Whether a tensor says how many bytes of memory it holds; up to Paddle 3.0 none does.
+_HOLDERS = hasattr(paddle.Tensor, "_holder_size")
+if not hasattr(paddle.nn, "Parameter"):  # up to Paddle 3.1 it has no public name
+    paddle.nn.Parameter = framework.EagerParamBase.from_tensor
+
 #: Bytes of the state of a generator's engine (std::mt19937_64): 312 words of 64 bits, and an index.
 _ENGINE = 2504
 
@@ -128,9 +133,12 @@ class Observer(Base):
         paddle.device.set_device("cpu")
         x = paddle.ones([2])
         x.stop_gradient = False
-        recompute(
-            paddle.nn.ReLU(), x, use_reentrant=not self.variant.startswith("hook")
-        ).sum().backward()
+        # Up to Paddle 2.6, the random state is preserved on devices alone.
+        options = {
+            "use_reentrant": not self.variant.startswith("hook"),
+            "preserve_rng_state": False,
+        }
+        recompute(paddle.nn.ReLU(), x, **options).sum().backward()
         if self.variant == MIXED:
             sot.warm_up()
 
@@ -154,7 +162,9 @@ class Observer(Base):
 
     def nbytes(self, value: object) -> int:
         """Bytes of the memory that a tensor holds: a view, such as a real part, holds all of it."""
-        return int(value._holder_size()) if isinstance(value, paddle.Tensor) else 0
+        if not isinstance(value, paddle.Tensor):
+            return 0
+        return int(value._holder_size() if _HOLDERS else value.size * value.element_size())
 
     def state_bytes(self, state: object) -> int:
         """Bytes of the generators' engines in a saved state; Paddle offers no way to read their size."""
@@ -191,6 +201,8 @@ class Observer(Base):
                 "retained memory": "memory cannot be measured between forward and backward of a graph",
                 "peak memory": "another thread frees tensors, at times that vary",
             }
+        if not _HOLDERS:
+            return {"retained memory": "this release does not say how large a view's memory is"}
         return {}
 
     # -- passes ----------------------------------------------------------------------------------

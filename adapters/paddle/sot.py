@@ -60,10 +60,12 @@ def warm_up() -> None:
 def forget() -> None:
     """Let SOT meet the next program as if it were the first."""
     cache = OpcodeExecutorCache()
-    _earlier.append((cache.cache, cache.code_symbolic_inputs))
-    cache.cache, cache.code_symbolic_inputs = {}, {}
-    cache.compile_time_stats.clear()
-    cache.consecutive_cache_hit_count.clear()
+    known = {name: value for name, value in vars(cache).items() if isinstance(value, dict)}
+    _earlier.append(known)
+    for name, value in known.items():
+        empty = value.copy()
+        empty.clear()
+        setattr(cache, name, empty)
     StepInfoManager().step_record.clear()
 
 
@@ -74,8 +76,9 @@ def rewritten(file: str) -> tuple[str, ...]:
     """
     return tuple(
         code.co_name
-        for code, (versions, _) in OpcodeExecutorCache().cache.items()
+        for code, made in OpcodeExecutorCache().cache.items()
         if code.co_filename == file
         and not code.co_name.startswith("$")
-        and any(new.code is not None for new, _ in versions)
+        # From Paddle 3.1 on, a tree of guards follows the versions.
+        and any(new.code is not None for new, _ in (made[0] if isinstance(made, tuple) else made))
     )

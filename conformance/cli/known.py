@@ -13,7 +13,7 @@ from conformance.cli import options
 from conformance.drivers.adapter import Adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.errors import ConformanceError
-from conformance.judge.known import Catalog, Entry, append, bound, read
+from conformance.judge.known import Catalog, Entry, append, bound, in_release, read
 from conformance.judge.triage import additions, triaged
 from conformance.language.load import load_folder
 from conformance.model.case import Case
@@ -61,7 +61,8 @@ def known(
         entries = bound(read(owner.known, unfinished=True), catalog)
         if update:
             run = store.read(store.file_of(paths.reports, owner.name))
-            added = additions(entries, run.results, catalog)
+            release = run.header.versions.get(owner.model.packages[0], "")
+            added = additions(in_release(entries, release), run.results, catalog)
             append(owner.known, added)
             words = "; fill in their names and `says`" if added else ""
             typer.echo(f"{owner.known}: {counted(len(added), 'new cause')}{words}")
@@ -87,6 +88,8 @@ def _listed(owner: Adapter, entries: Sequence[Entry], cases: Sequence[Case]) -> 
     for cause in sorted(by_cause, key=lambda c: (-everyday[c], -len(shown[c]))):
         first, number = by_cause[cause][0], counted(len(shown[cause]), "case")
         told = f", {everyday[cause]} everyday" if everyday[cause] else ""
+        told += f", since {first.since}" if first.since else ""
+        told += f", fixed in {first.fixed}" if first.fixed else ""
         yield f"{owner.name} {cause or '(no name yet)'}: {first.kind}, {number}{told}"
         yield f"  {first.reason or '(no description yet)'}"
         if first.instead:

@@ -6,6 +6,7 @@ A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a function
 `known.yaml`, and `reproducers` with a program for each cause of a known deviation.
 """
 
+import importlib.metadata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -162,7 +163,7 @@ class AdapterModel(Strict):
     name: str
     title: str
     packages: list[str]
-    """Distributions whose versions a run records."""
+    """Distributions whose versions a run records; the first one's is the release that causes name."""
     imports: list[str] = []
     """Modules whose import in a user's program shows that it uses the framework."""
     place: int = 50
@@ -244,6 +245,14 @@ class Adapter:
     def known(self) -> Path:
         """The file of its known deviations; it need not exist."""
         return self.deviations or self.folder / "known.yaml"
+
+    @property
+    def release(self) -> str:
+        """The installed release of its first package; empty where that is not installed."""
+        try:
+            return importlib.metadata.version(self.model.packages[0])
+        except (IndexError, importlib.metadata.PackageNotFoundError):
+            return ""
 
     def reproducer(self, cause: str) -> Path | None:
         """The program that shows a known deviation's cause with the framework alone, if there is one."""

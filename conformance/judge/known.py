@@ -18,10 +18,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 from typing import Literal as OneOf
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from conformance.errors import KnownError, nearest
 from conformance.language import yaml_marks
@@ -30,7 +32,17 @@ from conformance.model.case import Case
 from conformance.model.verdict import KnownNote, Verdict
 from conformance.writing import write_text
 
+
+def _release(text: str) -> str:
+    try:
+        Version(text or "0")
+    except InvalidVersion as error:
+        raise ValueError(f"found {text!r}, expected a release such as 0.7.0") from error
+    return text
+
+
 Words = str | list[str]
+Release = Annotated[str, AfterValidator(_release)]
 _NOT = "not "
 
 
@@ -65,6 +77,8 @@ class FormModel(BaseModel):
     sometimes: str = Field(
         "", description="Why the deviation shows in some runs or cases only, where it does."
     )
+    since: Release = Field("", description="The first release that is known to deviate.")
+    fixed: Release = Field("", description="The first release that does not deviate any more.")
 
 
 class CauseModel(FormModel):
@@ -84,8 +98,6 @@ class CauseModel(FormModel):
     url: Words = Field(
         [], description="The page that documents a limit, or a report upstream; others follow it."
     )
-    since: str = Field("", description="The first release that is known to deviate.")
-    fixed: str = Field("", description="The first release that does not deviate any more.")
     also: list[FormModel] = Field(
         [], description="Further forms of it; what one leaves out is that of the cause."
     )
@@ -145,6 +157,8 @@ class Entry:
     kind: str = "defect"
     instead: str = ""
     sometimes: str = ""
+    since: str = ""
+    fixed: str = ""
     shared: str = ""
     catalog: Catalog = field(default_factory=Catalog, repr=False, compare=False)
 
@@ -180,6 +194,13 @@ class Entry:
             return True
         features = self.catalog.features(case)
         return features is not None and any(one.holds(features) for one in self.when)
+
+    def is_in(self, release: str) -> bool:
+        """Whether the deviation is in this release; in all of them where nothing says which."""
+        version = Version(release)
+        return not (self.since and version < Version(self.since)) and not (
+            self.fixed and version >= Version(self.fixed)
+        )
 
     def covers(self, case: str, variant: str, check: str) -> bool:
         """Whether the entry is for this check of this case on this variant (a full id)."""
@@ -276,6 +297,8 @@ def _entries(model: CauseModel, where: str) -> Iterator[Entry]:
                 kind=model.kind,
                 instead=" ".join(model.instead.split()),
                 sometimes=form.sometimes or model.sometimes,
+                since=form.since or model.since,
+                fixed=form.fixed or model.fixed,
             )
 
 
@@ -287,6 +310,11 @@ def _condition(model: ConditionModel, where: str) -> Condition:
             hint = nearest(name, feature_names())
             raise KnownError(f"there is no feature {name!r}", where=where, hint=hint)
     return condition
+
+
+def in_release(entries: Iterable[Entry], release: str) -> tuple[Entry, ...]:
+    """The entries whose deviation is in this release of the framework; all for no release."""
+    return tuple(entry for entry in entries if not release or entry.is_in(release))
 
 
 def bound(entries: Iterable[Entry], catalog: Catalog) -> tuple[Entry, ...]:

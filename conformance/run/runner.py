@@ -104,9 +104,8 @@ def verdicts_on(
     if refusal is not None:
         return (refusal,)
     error = observation.plain.error
-    if error is not None and any(text in error.message for text in variant.missing):
-        why = f"a kernel, without recompute too: {error.type}: {error.message}"
-        return (_unoffered(variant, Unoffered("lacks", why), f"{error.type} in {error.phase}"),)
+    if error is not None and (absent := _absent(variant, f"{error.type}: {error.message}")):
+        return (replace(absent, observed=f"{error.type} in {error.phase}"),)
     if error is not None and case.error is None and not case.as_plain:
         message = f"the plain program raised {error.type}: {error.message}"
         expected = "no error: nothing is recomputed in the plain program"
@@ -117,7 +116,18 @@ def verdicts_on(
         line = "".join(traceback.format_exception_only(raised)).strip()
         message = f"judging failed: {line}"
         return (_verdict(Status.BROKEN, message, observed=traceback.format_exc()),)
+    for verdict in verdicts:
+        if verdict.status is Status.BROKEN and (absent := _absent(variant, verdict.message)):
+            return (absent,)
     return complete(case, tuple(_tolerated(case, verdict) for verdict in verdicts))
+
+
+def _absent(variant: Variant, message: str) -> Verdict | None:
+    """The verdict where a message about the plain program says that the framework lacks what it needs."""
+    if not any(text in message for text in variant.missing):
+        return None
+    why = f"what the program needs, without recompute too: {message}"
+    return _unoffered(variant, Unoffered("lacks", why), "")
 
 
 def _tolerated(case: Case, verdict: Verdict) -> Verdict:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from conformance.drivers.adapter import Adapter, Variant, find_adapter
 from conformance.drivers.implementation import Described, adapt
 from conformance.errors import AdapterError, ConformanceError, nearest
-from conformance.judge.known import Catalog, Entry, bound, read
+from conformance.judge.known import Catalog, Entry, bound, in_release, read
 from conformance.language.hashing import cases_hash
 from conformance.language.load import load_folder
 from conformance.model.case import Case
@@ -149,7 +149,7 @@ def select(
         Chosen(
             adapter,
             of_adapter,
-            bound((*read(adapter.known), *_shared(shares, paths)), catalog),
+            bound((*_known(adapter), *_shared(shares, paths)), catalog),
             _programs(adapter, of_adapter),
         )
         for adapter, of_adapter in by_adapter
@@ -205,6 +205,11 @@ def built_on(described: Described, variants: Sequence[str], adapters: Path) -> D
     return described.changed(**update)
 
 
+def _known(adapter: Adapter) -> tuple[Entry, ...]:
+    """The known deviations of the release that is installed."""
+    return in_release(read(adapter.known), adapter.release)
+
+
 def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:
     """The known deviations of these variants (full ids), as somebody's own recompute shares them."""
     entries: list[Entry] = []
@@ -212,7 +217,7 @@ def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:
         owner, _, variant = name.partition("/")
         adapter = find_adapter(owner, paths.adapters)
         shared = adapter.variant(variant).id
-        known = (entry for entry in read(adapter.known) if entry.names_variant(shared))
+        known = (entry for entry in _known(adapter) if entry.names_variant(shared))
         entries += (replace(entry, variants=("*",), shared=shared) for entry in known)
     return tuple(entries)
 

@@ -1,0 +1,57 @@
+"""Environments for releases: `tox run -e jax-0.6.2` runs the cases on that release of JAX.
+
+The release takes the place of the pin in `adapters/jax/requirements.txt`; `adapters/jax/releases.txt`
+lists the releases that are looked after, each with what else has to be installed with it.
+"""
+
+import re
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from tox.config.loader.memory import MemoryLoader
+from tox.config.sets import CoreConfigSet
+from tox.config.types import Command
+from tox.plugin import impl
+from tox.session.state import State
+from tox.tox_env.python.pip.req_file import PythonDeps
+
+_ROOT = Path(__file__).parent
+_ADAPTERS = _ROOT / "adapters"
+_RELEASE = re.compile(r"(?P<adapter>[a-z]+)-(?P<release>\d+(?:\.\w+)+)")
+
+
+def requirements(adapter: Path, release: str) -> list[str]:
+    """What is installed for a release: the pins of the newest, but for what its line in `releases.txt`
+    says; of its first package, the release. Raises `OSError` for a folder without requirements."""
+    pinned = [line.partition("#")[0].strip() for line in _lines(adapter / "requirements.txt")]
+    listed = {line.split()[0]: line.split()[1:] for line in _lines(adapter / "releases.txt")}
+    framework = Requirement(pinned[0])
+    extras = f"[{','.join(framework.extras)}]" if framework.extras else ""
+    own = {Requirement(text).name: text for text in pinned[1:]}
+    own |= {Requirement(text).name: text for text in listed.get(release, ())}
+    return [f"{framework.name}{extras}=={release}", *own.values()]
+
+
+def _lines(file: Path) -> list[str]:
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+@impl
+def tox_add_core_config(core_conf: CoreConfigSet, state: State) -> None:
+    """Configure the environments that are asked for and are named after a release."""
+    for name in re.split(r"[,\s]+", str(state.conf.options.env or "")):
+        found = _RELEASE.fullmatch(name)
+        if found and (_ADAPTERS / found["adapter"] / "requirements.txt").is_file():
+            loader = MemoryLoader(**_environment(name, **found.groupdict(), state=state))
+            state.conf.memory_seed_loaders[name].append(loader)
+
+
+def _environment(name: str, adapter: str, release: str, state: State) -> dict[str, object]:
+    run = ["conformance", "run", "--adapter", adapter, "--reports", f"{_ROOT}/reports/{name}"]
+    run += ["--cases", f"{_ROOT}/cases", "--adapters-folder", str(_ADAPTERS)]
+    return {
+        "description": f"Run the cases on {adapter} {release}",
+        "deps": PythonDeps("\n".join(requirements(_ADAPTERS / adapter, release)), _ROOT),
+        "commands": [Command([*run, *(state.conf.pos_args(None) or ())])],
+    }
