@@ -24,10 +24,10 @@ PAGE = "docs/history.md"
 _OPENING = """\
 # Releases
 
-Made by `python tools/history.py`, from `adapters/*/history.csv`. `tox run -e jax-0.6.2` runs the cases on one
-release, and `adapters/*/releases.txt` lists those that are looked after. A number says in how many pairs
-(case and variant) the deviation shows, – that it does not show there; a field is empty where none of its
-pairs ran. Smoke runs have few pairs, so compare numbers only where as many pairs ran.
+Made by `python tools/history.py` from `adapters/*/history.csv`. `tox run -e jax-0.6.2` runs the cases on
+one release; `adapters/*/releases.txt` lists those that are looked after. A number says in how many pairs
+(case and variant) a deviation shows, – that it does not show; a field is empty where none of its pairs
+ran. Some runs are of the smoke cases alone, so compare numbers only where as many pairs ran.
 """
 
 

@@ -18,12 +18,13 @@ from unittest import mock
 
 import jax
 from jax._src import compiler
-from jax._src.core import get_aval
 
 from conformance.model.program import Program
 
 from . import hlo, jaxprs
 
+#: The type of an array as JAX traces it; `jax.typeof` came with JAX 0.6.
+_TYPE_OF = jax.typeof if hasattr(jax, "typeof") else jax.core.get_aval
 #: What calls XLA's compiler; the second up to JAX 0.5.
 _COMPILE = next(
     name for name in ("backend_compile_and_load", "backend_compile") if hasattr(compiler, name)
@@ -166,7 +167,7 @@ class Executables:
 
 def _kind(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     leaves, structure = jax.tree.flatten(arguments)
-    return structure, *((leaf.shape, leaf.dtype, str(get_aval(leaf))) for leaf in leaves)
+    return structure, *((leaf.shape, leaf.dtype, str(_TYPE_OF(leaf))) for leaf in leaves)
 
 
 def _copies(closed: Any, arguments: Any, result: Any) -> dict[int, int]:
@@ -185,11 +186,16 @@ def _copies(closed: Any, arguments: Any, result: Any) -> dict[int, int]:
     bytes_by_address: dict[int, int] = {}
     for i in own:
         if id(variables[i]) in elsewhere:
-            bytes_by_address[buffer(leaves[i])] = int(leaves[i].nbytes)
+            bytes_by_address[buffer(leaves[i])] = nbytes(leaves[i])
         else:
             needed.add(buffer(leaves[i]))
             elsewhere.add(id(variables[i]))
     return {address: size for address, size in bytes_by_address.items() if address not in needed}
+
+
+def nbytes(array: Any) -> int:
+    """The bytes of an array's elements; of a key, of its data's."""
+    return int((jax.random.key_data(array) if jaxprs.is_key(array) else array).nbytes)
 
 
 def buffer(array: Any) -> int:

@@ -87,6 +87,7 @@ class Observer(Base):
             self.methods["executions"] = "optimised HLO against plain's, values by program line"
         if self._two_phase:
             self.methods["retained memory"] += ", copies of inputs and outputs left out"
+        self._has_lines = self._tells_gradients = True
         self._executables: Any = None
         #: What the optimised modules of the plain run compute: the control of the recomputed one.
         self._control = hlo.Computed()
@@ -95,7 +96,8 @@ class Observer(Base):
         # JAX lowers each function in a context of its own, which takes longer to make than a small
         # function takes to lower. One serves them all.
         mlir.make_ir_context = cache(mlir.make_ir_context)
-        jax.block_until_ready(jax.grad(lambda x: jnp.sin(x).sum())(jnp.ones(2)))
+        self._has_lines = _reruns_have_lines()
+        self._tells_gradients = _names_tell_gradients()
 
     def observe(self, program: Program) -> Observation:
         jax.config.update("jax_enable_x64", False)  # a program before this one may have set it
@@ -121,6 +123,12 @@ class Observer(Base):
             reasons["executions"] = "statements and their tangents are one computation"
         if SET in program.notes:
             reason = "statements are told by what they compute, which changes from step to step"
+            reasons["executions"] = reason
+        if self._jitted and not self._has_lines:
+            reason = "the optimised HLO of this release does not say which lines are recomputed"
+            reasons["executions"] = reason
+        if not self._tells_gradients and any(program.inner_regions("recomputed").values()):
+            reason = "jaxprs of this release do not tell a nested region's gradient from its rerun"
             reasons["executions"] = reason
         if not self._jitted:
             reasons["peak memory"] = (
@@ -178,7 +186,9 @@ class Observer(Base):
         for array in jax.live_arrays():
             key = jaxprs.is_key(array)
             buffers |= (
-                {self.identity(array): int(array.nbytes)} if key else executables.parts(array)
+                {self.identity(array): executables.nbytes(array)}
+                if key
+                else executables.parts(array)
             )
         return sum(buffers.values())
 
@@ -188,7 +198,7 @@ class Observer(Base):
     def nbytes(self, value: object) -> int:
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
             return 0
-        return int(jax.random.key_data(value).nbytes if jaxprs.is_key(value) else value.nbytes)
+        return executables.nbytes(value)
 
     def identity(self, value: object) -> int:
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
@@ -302,6 +312,25 @@ def _same_trace() -> AbstractContextManager[object]:
     with take_current_trace() as trace:
         same: AbstractContextManager[object] = set_current_trace(trace)
         return same
+
+
+def _reruns_have_lines() -> bool:
+    """Whether optimised HLO says which lines a rerun is of; up to JAX 0.8 it does not."""
+
+    def region(x: Any) -> Any:
+        return jnp.sin(jnp.tanh(x))
+
+    result, pull = jax.vjp(jax.checkpoint(region), jnp.ones(2))
+    backward = jax.jit(lambda pull, cotangent: pull(cotangent)).lower(pull, result).compile()
+    module, line = hlo.parse(backward.as_text()), region.__code__.co_firstlineno + 1
+    again = [i for part in module.computations.values() for i in part if hlo.RERUN in i.op_name]
+    return any(line in module.lines(one.stack_frame, __file__) for one in again)
+
+
+def _names_tell_gradients() -> bool:
+    """Whether name stacks show transformations without a name, too; up to JAX 0.6 they do not."""
+    sine = jax.make_jaxpr(lambda x: jax.vjp(jnp.sin, x)[1](x))(jnp.ones(2))
+    return any("jvp" in str(one.source_info.name_stack) for one in sine.jaxpr.eqns)
 
 
 def _forward(loaded: LoadedProgram) -> Any:

@@ -22,7 +22,6 @@ import numpy as np
 from jax._src.interpreters import mlir
 from jax.extend.core import set_current_trace, take_current_trace
 from keras.src.backend.common import global_state
-from keras.src.random import seed_generator
 from keras.src.utils import jax_utils
 
 from conformance.model.observation import Execution, Leaf, Observation, Phase, RandomSample, Run
@@ -174,7 +173,7 @@ def _seed(loaded: LoadedProgram) -> None:
 def _jaxpr(function: Callable[[], Any]) -> Any:
     """The jaxpr of what a function does, in other threads, too. Keras draws from its global generator
     although JAX traces; afterwards that is as before."""
-    name = seed_generator.GLOBAL_SEED_GENERATOR
+    name = "global_seed_generator"
     generator = global_state.get_global_attribute(name)
     state = None if generator is None else generator.state.value
 

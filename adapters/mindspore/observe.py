@@ -23,7 +23,7 @@ from unittest import mock
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor, ops
-from mindspore.graph.api import _pynative_executor
+from mindspore.common.api import _pynative_executor
 
 from conformance.model.case import FORWARD_MODE
 from conformance.model.observation import Leaf, Observation, Phase, Run

@@ -17,7 +17,7 @@ from pathlib import Path
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor, _c_expression, ops
-from mindspore.graph.api import _pynative_executor
+from mindspore.common.api import _pynative_executor
 
 ms.set_context(pynative_synchronize=True)
 with suppress(SystemError):  # under NumPy 2 the first operation fails, and only the first

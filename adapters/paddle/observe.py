@@ -133,12 +133,9 @@ class Observer(Base):
         paddle.device.set_device("cpu")
         x = paddle.ones([2])
         x.stop_gradient = False
-        # Up to Paddle 2.6, the random state is preserved on devices alone.
-        options = {
-            "use_reentrant": not self.variant.startswith("hook"),
-            "preserve_rng_state": False,
-        }
-        recompute(paddle.nn.ReLU(), x, **options).sum().backward()
+        recompute(
+            paddle.nn.ReLU(), x, use_reentrant=not self.variant.startswith("hook")
+        ).sum().backward()
         if self.variant == MIXED:
             sot.warm_up()
 

@@ -123,7 +123,7 @@ def verdicts_on(
 
 
 def _absent(variant: Variant, message: str) -> Verdict | None:
-    """The verdict where a message about the plain program says that the framework lacks what it needs."""
+    """The verdict where a message about the plain program says that a framework lacks something."""
     if not any(text in message for text in variant.missing):
         return None
     why = f"what the program needs, without recompute too: {message}"
