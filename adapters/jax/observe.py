@@ -323,7 +323,7 @@ def _reruns_have_lines() -> bool:
     result, pull = jax.vjp(jax.checkpoint(region), jnp.ones(2))
     backward = jax.jit(lambda pull, cotangent: pull(cotangent)).lower(pull, result).compile()
     module, line = hlo.parse(backward.as_text()), region.__code__.co_firstlineno + 1
-    again = [i for part in module.computations.values() for i in part if hlo.RERUN in i.op_name]
+    again = [i for part in module.computations.values() for i in part if jaxprs.RERUN in i.op_name]
     return any(line in module.lines(one.stack_frame, __file__) for one in again)
 
 

@@ -104,8 +104,10 @@ def verdicts_on(
     if refusal is not None:
         return (refusal,)
     error = observation.plain.error
-    if error is not None and (absent := _absent(variant, f"{error.type}: {error.message}")):
-        return (replace(absent, observed=f"{error.type} in {error.phase}"),)
+    if error is not None:
+        seen = f"{error.type} in {error.phase}"
+        if absent := _absent(variant, f"{error.type}: {error.message}", seen):
+            return (absent,)
     if error is not None and case.error is None and not case.as_plain:
         message = f"the plain program raised {error.type}: {error.message}"
         expected = "no error: nothing is recomputed in the plain program"
@@ -122,12 +124,12 @@ def verdicts_on(
     return complete(case, tuple(_tolerated(case, verdict) for verdict in verdicts))
 
 
-def _absent(variant: Variant, message: str) -> Verdict | None:
+def _absent(variant: Variant, message: str, observed: str = "") -> Verdict | None:
     """The verdict where a message about the plain program says that a framework lacks something."""
     if not any(text in message for text in variant.missing):
         return None
     why = f"what the program needs, without recompute too: {message}"
-    return _unoffered(variant, Unoffered("lacks", why), "")
+    return _unoffered(variant, Unoffered("lacks", why), observed)
 
 
 def _tolerated(case: Case, verdict: Verdict) -> Verdict:
