@@ -1,4 +1,5 @@
-"""Environments for releases: `tox run -e jax-0.6.2` runs the cases on that release of JAX.
+"""Environments for releases: `tox run -e jax-0.6.2` runs the cases on that release of JAX, and
+`tox run -e jax-latest` on the newest that can be installed. Results go to `reports/jax-0.6.2/`.
 
 The release takes the place of the pin in `adapters/jax/requirements.txt`; `adapters/jax/releases.txt`
 lists the releases that are looked after, each with what else has to be installed with it.
@@ -17,7 +18,7 @@ from tox.tox_env.python.pip.req_file import PythonDeps
 
 _ROOT = Path(__file__).parent
 _ADAPTERS = _ROOT / "adapters"
-_RELEASE = re.compile(r"(?P<adapter>[a-z]+)-(?P<release>\d+(?:\.\w+)+)")
+_RELEASE = re.compile(r"(?P<adapter>[a-z]+)-(?P<release>latest|\d+(?:\.\w+)+)")
 
 
 def requirements(adapter: Path, release: str) -> list[str]:
@@ -29,7 +30,8 @@ def requirements(adapter: Path, release: str) -> list[str]:
     extras = f"[{','.join(framework.extras)}]" if framework.extras else ""
     own = {Requirement(text).name: text for text in pinned[1:]}
     own |= {Requirement(text).name: text for text in listed.get(release, ())}
-    return [f"{framework.name}{extras}=={release}", *own.values()]
+    version = "" if release == "latest" else f"=={release}"
+    return [f"{framework.name}{extras}{version}", *own.values()]
 
 
 def _lines(file: Path) -> list[str]:
@@ -38,9 +40,15 @@ def _lines(file: Path) -> list[str]:
 
 
 @impl
+def tox_extend_envs() -> list[str]:
+    """The names that tox would refuse: it takes numbers for factors, and no other words."""
+    return [f"{file.parent.name}-latest" for file in sorted(_ADAPTERS.glob("*/releases.txt"))]
+
+
+@impl
 def tox_add_core_config(core_conf: CoreConfigSet, state: State) -> None:
     """Configure the environments that are asked for and are named after a release."""
-    for name in re.split(r"[,\s]+", str(state.conf.options.env or "")):
+    for name in re.split(r"[,\s]+", str(getattr(state.conf.options, "env", ""))):
         found = _RELEASE.fullmatch(name)
         if found and (_ADAPTERS / found["adapter"] / "requirements.txt").is_file():
             loader = MemoryLoader(**_environment(name, **found.groupdict(), state=state))

@@ -78,6 +78,12 @@ def test_a_release_that_ran_none_of_the_pairs_tells_nothing() -> None:
     assert not row.changed
 
 
+def test_what_was_not_observed_tells_nothing() -> None:
+    cells = {("a", "v"): {"0.8.0": "?executions", "0.9.0": "inert", "0.10.0": ""}}
+    (row,) = History(("0.8.0", "0.9.0", "0.10.0"), {}, cells).rows
+    assert row.shows == (None, 1, 0)
+
+
 def test_a_history_is_written_and_read(tmp_path: Path) -> None:
     history = History().with_runs([of_release("1.0", "ab"), of_release("1.1", "")], "framework")
     file = tmp_path / "history.csv"
@@ -109,4 +115,5 @@ def test_a_release_takes_the_place_of_the_pin(tmp_path: Path) -> None:
     (tmp_path / "releases.txt").write_text("# why\n0.25.2 numpy==1.26.4\n0.32.4\n")
     requirements = toxfile().requirements
     assert requirements(tmp_path, "0.25.2") == ["mlx[cpu]==0.25.2", "numpy==1.26.4"]
+    assert requirements(tmp_path, "latest") == ["mlx[cpu]", "numpy==2.4.6"]
     assert requirements(tmp_path, "0.33.0") == ["mlx[cpu]==0.33.0", "numpy==2.4.6"]

@@ -17,7 +17,7 @@ from conformance.compare.releases import UNEXPECTED, History, in_words, read, wr
 from conformance.drivers.adapter import Adapter, all_adapters
 from conformance.judge.known import read as read_known
 from conformance.store.reading import read as read_results
-from conformance.words import counted, escape
+from conformance.words import counted
 from tools.shared import ADAPTERS, ROOT, leaving, write_pages
 
 PAGE = "docs/history.md"
@@ -76,7 +76,7 @@ def section(adapter: Adapter, history: History) -> Iterator[str]:
     yield f"| pairs that ran | {' | '.join(f'{history.pairs[r]:,}' for r in history.releases)} |"
     for row in changed:
         change = ", ".join(in_words(history, row))
-        told = f"`{row.cause}`, {change}: {escape(says.get(row.cause, ''))}"
+        told = f"`{row.cause}`, {change}: {says.get(row.cause, '').replace('|', '&#124;')}"
         yield f"| {told} | {' | '.join(map(_number, row.shows))} |"
     yield f"\nThe other {counted(always, 'cause')} show in each release that ran their pairs.\n"
 

@@ -1,8 +1,8 @@
 """Causes by releases: in which releases of a framework each known deviation shows.
 
 An adapter's `history.csv` holds what its runs on several releases gave, a column for each release: for
-cases of a variant that came out alike, the causes that explain what deviates there, or an outcome
-without a cause. Pairs in which no release deviates are only counted, in the first row.
+cases of a variant that came out alike, the causes that explain what deviates there, and `?check` for
+each check that was not observed. Pairs in which no release deviates are only counted, in the first row.
 """
 
 import csv
@@ -72,9 +72,16 @@ class History:
         ran: dict[str, set[str]] = defaultdict(set)
         for cells in self.cells.values():
             for cause in _causes(cells):
-                ran[cause].update(r for r, cell in cells.items() if cell != NOT_RUN)
-                for release, cell in cells.items():
-                    found[cause][release] += cause in _names(cell)
+                shown = {r for r, cell in cells.items() if cause in _names(cell)}
+                # Where less was observed than where the cause shows, nothing tells whether it does.
+                seen = [_unseen(cells[release]) for release in shown]
+                ran[cause] |= shown | {
+                    release
+                    for release, cell in cells.items()
+                    if cell != NOT_RUN and any(_unseen(cell) <= unseen for unseen in seen)
+                }
+                for release in shown:
+                    found[cause][release] += 1
         rows = [
             Row(cause, tuple(number if r in ran[cause] else None for r, number in shows.items()))
             for cause, shows in found.items()
@@ -123,6 +130,8 @@ def _cell(result: Result) -> str:
     outcome = of_result(result)
     if any(v.known is None for v in faulty) or outcome is Outcome.BROKEN:
         causes.append(UNEXPECTED)
+    unseen = () if result.observation is None else sorted(result.observation.unobserved)
+    causes += [f"?{check.replace(' ', '-')}" for check in unseen]
     return " ".join(causes) or _QUIET.get(outcome, "")
 
 
@@ -131,7 +140,12 @@ def _causes(cells: Mapping[str, str]) -> set[str]:
 
 
 def _names(cell: str) -> Sequence[str]:
-    return () if cell in (NOT_RUN, NOT_OFFERED) else cell.split()
+    words = () if cell in (NOT_RUN, NOT_OFFERED) else cell.split()
+    return [word for word in words if not word.startswith("?")]
+
+
+def _unseen(cell: str) -> set[str]:
+    return {word for word in cell.split() if word.startswith("?")}
 
 
 def in_words(history: History, row: Row) -> Iterator[str]:

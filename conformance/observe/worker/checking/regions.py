@@ -117,7 +117,10 @@ class Regions:
             with self._giving(function):
                 recomputed = original(function, *options, **kwargs)
 
-            @functools.wraps(recomputed)
+            # A function in C++ may have no name.
+            named = isinstance(getattr(recomputed, "__qualname__", None), str)
+
+            @functools.wraps(recomputed if named else function)
             def region(*args: Any, **named: Any) -> Any:
                 met = self._met(function, args, named, kwargs)
                 chosen = function if met else recomputed
