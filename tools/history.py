@@ -13,7 +13,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from conformance.compare.releases import UNEXPECTED, History, in_words, read, written
+from conformance.compare.releases import UNEXPECTED, History, in_words, read, stored, written
 from conformance.drivers.adapter import Adapter, all_adapters
 from conformance.judge.known import read as read_known
 from conformance.store.reading import read as read_results
@@ -49,6 +49,8 @@ def pages(reports: Path | None) -> Mapping[str, str]:
         file = adapter.folder / "history.csv"
         history = read(file)
         found = [] if reports is None else stored(reports, adapter.name)
+        if reports is not None and (newest := reports / f"{adapter.name}.db").is_file():
+            found.append(newest)
         if found:
             package = adapter.model.packages[0]
             history = history.with_runs((read_results(one) for one in found), package)
@@ -56,12 +58,6 @@ def pages(reports: Path | None) -> Mapping[str, str]:
         if len(history.releases) > 1:
             told += section(adapter, history)
     return made | {PAGE: "\n".join(told) + "\n"}
-
-
-def stored(reports: Path, adapter: str) -> list[Path]:
-    """The files of results of an adapter's releases."""
-    files = [reports / f"{adapter}.db", *reports.glob(f"{adapter}-*/{adapter}.db")]
-    return [file for file in files if file.is_file()]
 
 
 def section(adapter: Adapter, history: History) -> Iterator[str]:

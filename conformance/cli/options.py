@@ -123,8 +123,11 @@ def in_report_order(runs: Iterable[Results], folder: Path) -> list[Results]:
     return sorted(runs, key=rank)
 
 
-def background(folder: Path, cases: Iterable[Case]) -> Background:
-    """What the report says that is not in results: of the adapters in a folder, and of cases."""
+def background(folder: Path, cases: Iterable[Case], reports: Path | None = None) -> Background:
+    """What the report says that is not in its results: of the adapters in a folder, of cases, and of
+    runs on other releases below `reports`."""
+    from conformance import store
+    from conformance.compare import releases
     from conformance.report.costs import read_seconds
     from conformance.report.overview import Background
 
@@ -133,10 +136,16 @@ def background(folder: Path, cases: Iterable[Case]) -> Background:
     seconds: dict[str, tuple[str, float]] = {}
     notes: dict[tuple[str, str], KnownNote] = {}
     programs: dict[tuple[str, str], str] = {}
+    histories: dict[str, releases.History] = {}
     for adapter in adapters:
         seconds |= read_seconds(adapter.name, adapter.folder)
         for entry in read(adapter.known, unfinished=True):
             notes.setdefault((adapter.name, entry.cause), entry.note)
+        history = releases.read(adapter.folder / "history.csv")
+        if reports is not None and (files := releases.stored(reports, adapter.name)):
+            package = adapter.model.packages[0]
+            history = history.with_runs((store.read(file) for file in files), package)
+        histories[adapter.name] = history
         for file in (adapter.folder / "reproducers").glob("*.py"):
             programs[adapter.name, file.stem] = file.read_text("utf-8")
     return Background(
@@ -148,4 +157,5 @@ def background(folder: Path, cases: Iterable[Case]) -> Background:
         notes=notes,
         programs=programs,
         uses={case.id: case.use for case in cases},
+        histories=histories,
     )

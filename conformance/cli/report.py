@@ -34,7 +34,7 @@ def report(
 
     paths = find_paths(cases, adapters_folder, reports)
     known = load_folder(paths.cases)
-    background = options.background(paths.adapters, known)
+    background = options.background(paths.adapters, known, paths.reports)
     found = options.in_report_order(read_all(files, paths.reports), paths.adapters)
     runs = [background.noted(run) for run in found]
     made = Report(runs, known, compare_results(runs, known), background)

@@ -107,6 +107,11 @@ def read(file: Path) -> History:
         raise ResultsError(f"the history is malformed: {error}", where=file, hint=hint) from error
 
 
+def stored(reports: Path, adapter: str) -> list[Path]:
+    """The files of results of an adapter's releases, those that `tox run -e jax-0.6.2` leaves."""
+    return sorted(reports.glob(f"{adapter}-*/{adapter}.db"))
+
+
 def written(history: History) -> str:
     """The history as CSV: pairs with the same cells are one row."""
     alike: dict[tuple[str, ...], list[str]] = defaultdict(list)

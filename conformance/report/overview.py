@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from conformance.compare import Comparison
+from conformance.compare.releases import History
 from conformance.drivers.adapter import REFERENCE
 from conformance.judge.outcomes import Outcome, of_result
 from conformance.model.case import Case
@@ -50,7 +51,8 @@ class Background:
     without recompute, each with the version that it was measured with; and `advice` on when to use them,
     the best variant of each adapter first. Variants without advice are for debugging and tests.
     Of causes (adapter and name): `notes` as the adapters have them today, which take the place of those
-    in the results; and `programs` that show them. Of cases: their `uses`.
+    in the results; and `programs` that show them. Of cases: their `uses`. Of adapters: in which releases
+    their causes show (`histories`).
     """
 
     titles: Mapping[str, str] = field(default_factory=dict)
@@ -59,6 +61,7 @@ class Background:
     notes: Mapping[tuple[str, str], KnownNote] = field(default_factory=dict)
     programs: Mapping[tuple[str, str], str] = field(default_factory=dict)
     uses: Uses = field(default_factory=dict)
+    histories: Mapping[str, History] = field(default_factory=dict)
 
     def noted(self, run: Results) -> Results:
         """A run whose known deviations have the notes of today."""

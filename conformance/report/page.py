@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from conformance.compare import CrossVerdict, side_of
+from conformance.compare.releases import in_words
 from conformance.drivers.adapter import DISCIPLINES
 from conformance.judge.outcomes import MEANING, SIGN, Outcome, of_result, of_verdict
 from conformance.language.build import TOLERANCES
@@ -142,6 +143,7 @@ def _environment(
         "outcome_of": of_result,
         "meaning_of": of_verdict,
         "unexpected": is_unexpected,
+        "in_words": in_words,
         "disciplines": DISCIPLINES,
         "costs_of": costs.PROGRAM_WORDS,
         "costs_case": costs.PROGRAM,
