@@ -162,6 +162,19 @@ def test_exception_while_judging_is_broken(running, monkeypatch):
     assert "Traceback" in found["error"].observed
 
 
+def test_what_the_framework_lacks_is_unsupported(running, monkeypatch):
+    def fail(*_: object) -> tuple[Verdict, ...]:
+        message = "gradient with respect to x of the plain run is of shape (3,)"
+        return (Verdict("gradient", Status.BROKEN, Level.MUST, message),)
+
+    monkeypatch.setattr(module, "judge", fail)
+    assert verdicts(running, "right")["gradient"].status is Status.BROKEN
+    lacking = replace(mini.variant("right"), missing=("of the plain run is of shape (3,)",))
+    (found,) = running.run(mini.case("square"), lacking).verdicts
+    assert found.status is Status.UNSUPPORTED
+    assert "lacks what the program needs, without recompute too: gradient" in found.message
+
+
 def test_check_without_a_verdict_is_broken():
     case = mini.case("square")
     passed = Verdict("error", Status.PASS, Level.MUST, "ran without an error")

@@ -100,24 +100,30 @@ def verdicts_on(
     case: Case, variant: Variant, expect: Expect, observation: Observation
 ) -> tuple[Verdict, ...]:
     """The verdicts on an observation: refusals and broken controls first, then the checks."""
+    try:
+        return _verdicts_on(case, variant, expect, observation)
+    except Exception as raised:
+        line = "".join(traceback.format_exception_only(raised)).strip()
+        message = f"judging failed: {line}"
+        return (_verdict(Status.BROKEN, message, observed=traceback.format_exc()),)
+
+
+def _verdicts_on(
+    case: Case, variant: Variant, expect: Expect, observation: Observation
+) -> tuple[Verdict, ...]:
     refusal = refused(case, variant, observation)
     if refusal is not None:
         return (refusal,)
     error = observation.plain.error
     if error is not None:
-        seen = f"{error.type} in {error.phase}"
-        if absent := _absent(variant, f"{error.type}: {error.message}", seen):
+        message, seen = f"{error.type}: {error.message}", f"{error.type} in {error.phase}"
+        if absent := _absent(variant, message, seen):
             return (absent,)
-    if error is not None and case.error is None and not case.as_plain:
-        message = f"the plain program raised {error.type}: {error.message}"
-        expected = "no error: nothing is recomputed in the plain program"
-        return (_verdict(Status.BROKEN, message, expected, f"{error.type} in {error.phase}"),)
-    try:
-        verdicts = judge(case, variant, expect, observation)
-    except Exception as raised:
-        line = "".join(traceback.format_exception_only(raised)).strip()
-        message = f"judging failed: {line}"
-        return (_verdict(Status.BROKEN, message, observed=traceback.format_exc()),)
+        if case.error is None and not case.as_plain:
+            message = f"the plain program raised {message}"
+            expected = "no error: nothing is recomputed in the plain program"
+            return (_verdict(Status.BROKEN, message, expected, seen),)
+    verdicts = judge(case, variant, expect, observation)
     for verdict in verdicts:
         if verdict.status is Status.BROKEN and (absent := _absent(variant, verdict.message)):
             return (absent,)
