@@ -36,6 +36,26 @@ def test_ranks_take_part_in_collectives():
     assert second == [[5, 7], gathered, [1, 3, 5, 7], [3, 3, 3, 3]]
 
 
+@pytest.mark.parametrize("op", [tape.all_reduce, tape.all_gather, tape.reduce_scatter])
+def test_gradients_of_collectives_are_those_of_all_losses(op):
+    given = np.random.default_rng(0).standard_normal((2, 4))
+
+    def program(values: np.ndarray) -> tuple[float, list[float]]:
+        x = tape.tensor(values[tape.rank()], "float64", gradient=True)
+        loss = tape.sum(tape.multiply(tape.tensor(2.0 + tape.rank()), tape.sin(op(x))))
+        return float(loss.data), tape.gradient(loss, [x])[0].data.tolist()
+
+    found = [gradient for _, gradient in tape.spawn(lambda: program(given), 2)]
+    for rank, place in np.ndindex(2, 4):
+        step = np.zeros((2, 4))
+        step[rank, place] = 1e-6
+        above, below = (
+            sum(loss for loss, _ in tape.spawn(lambda v=values: program(v), 2))
+            for values in (given + step, given - step)
+        )
+        assert found[rank][place] == pytest.approx((above - below) / 2e-6, abs=1e-6)
+
+
 def test_an_error_on_a_rank_ends_all():
     def program() -> None:
         if tape.rank():
