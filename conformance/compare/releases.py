@@ -17,6 +17,7 @@ from packaging.version import InvalidVersion, Version
 from conformance.errors import ResultsError
 from conformance.judge.outcomes import Outcome, of_result
 from conformance.model.result import Pair, Result, Results
+from conformance.model.verdict import Status
 
 #: Cells of pairs that were not run, and of those that the variant cannot express.
 NOT_RUN, NOT_OFFERED = "-", "n/a"
@@ -133,7 +134,8 @@ def _cell(result: Result) -> str:
     faulty = [verdict for verdict in result.verdicts if verdict.status.deviates]
     causes = sorted({v.known.cause for v in faulty if v.known is not None})
     outcome = of_result(result)
-    if any(v.known is None for v in faulty) or outcome is Outcome.BROKEN:
+    unexplained = (v for v in faulty if v.known is None and v.status is not Status.WARN)
+    if any(unexplained) or outcome is Outcome.BROKEN:
         causes.append(UNEXPECTED)
     unseen = () if result.observation is None else sorted(result.observation.unobserved)
     causes += [f"?{check.replace(' ', '-')}" for check in unseen]
