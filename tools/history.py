@@ -13,10 +13,10 @@ import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from conformance.compare.releases import UNEXPECTED, History, in_words, read, stored, written
+from conformance.cli import options
+from conformance.compare.releases import UNEXPECTED, History, in_words, stored, written
 from conformance.drivers.adapter import Adapter, all_adapters
 from conformance.judge.known import read as read_known
-from conformance.store.reading import read as read_results
 from conformance.words import counted
 from tools.shared import ADAPTERS, ROOT, leaving, write_pages
 
@@ -46,14 +46,12 @@ def pages(reports: Path | None) -> Mapping[str, str]:
     made: dict[str, str] = {}
     told: list[str] = [_OPENING]
     for adapter in sorted(all_adapters(ADAPTERS), key=lambda a: a.model.place):
-        file = adapter.folder / "history.csv"
-        history = read(file)
         found = [] if reports is None else stored(reports, adapter.name)
         if reports is not None and (newest := reports / f"{adapter.name}.db").is_file():
             found.append(newest)
+        history = options.history_with(adapter, found)
         if found:
-            package = adapter.model.packages[0]
-            history = history.with_runs((read_results(one) for one in found), package)
+            file = adapter.folder / "history.csv"
             made[str(file.relative_to(ROOT))] = written(history)
         if len(history.releases) > 1:
             told += section(adapter, history)

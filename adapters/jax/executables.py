@@ -201,13 +201,13 @@ def nbytes(array: Any) -> int:
 def buffer(array: Any) -> int:
     """The address of an array's elements; of a key, of its data's, and of what is divided among devices,
     of the first one's part."""
-    if jaxprs.is_key(array):
-        array = jax.random.key_data(array)
     return next(iter(parts(array)))
 
 
 def parts(array: Any) -> dict[int, int]:
-    """The bytes of an array on each device, by address."""
+    """The bytes of an array on each device, by address; of a key, of its data."""
+    if jaxprs.is_key(array):
+        array = jax.random.key_data(array)
     if len(array.devices()) > 1:
         shards = (shard.data for shard in array.addressable_shards)
         return {int(part.unsafe_buffer_pointer()): int(part.nbytes) for part in shards}

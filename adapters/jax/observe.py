@@ -184,12 +184,7 @@ class Observer(Base):
         """Bytes of the distinct buffers of all arrays that are alive."""
         buffers: dict[int, int] = {}
         for array in jax.live_arrays():
-            key = jaxprs.is_key(array)
-            buffers |= (
-                {self.identity(array): executables.nbytes(array)}
-                if key
-                else executables.parts(array)
-            )
+            buffers |= executables.parts(array)
         return sum(buffers.values())
 
     def alive(self) -> int | None:

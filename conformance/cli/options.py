@@ -22,6 +22,7 @@ from conformance.run.options import OPTIONS
 from conformance.words import printable
 
 if TYPE_CHECKING:
+    from conformance.compare.releases import History
     from conformance.report.overview import Background
 
 
@@ -123,10 +124,18 @@ def in_report_order(runs: Iterable[Results], folder: Path) -> list[Results]:
     return sorted(runs, key=rank)
 
 
+def history_with(adapter: Adapter, files: Iterable[Path]) -> History:
+    """An adapter's history, with the runs in these files of results. Raises `ResultsError`."""
+    from conformance import store
+    from conformance.compare import releases
+
+    history = releases.read(adapter.folder / "history.csv")
+    return history.with_runs(map(store.read, files), adapter.model.packages[0])
+
+
 def background(folder: Path, cases: Iterable[Case], reports: Path | None = None) -> Background:
     """What the report says that is not in its results: of the adapters in a folder, of cases, and of
     runs on other releases below `reports`."""
-    from conformance import store
     from conformance.compare import releases
     from conformance.report.costs import read_seconds
     from conformance.report.overview import Background
@@ -141,11 +150,8 @@ def background(folder: Path, cases: Iterable[Case], reports: Path | None = None)
         seconds |= read_seconds(adapter.name, adapter.folder)
         for entry in read(adapter.known, unfinished=True):
             notes.setdefault((adapter.name, entry.cause), entry.note)
-        history = releases.read(adapter.folder / "history.csv")
-        if reports is not None and (files := releases.stored(reports, adapter.name)):
-            package = adapter.model.packages[0]
-            history = history.with_runs((store.read(file) for file in files), package)
-        histories[adapter.name] = history
+        files = [] if reports is None else releases.stored(reports, adapter.name)
+        histories[adapter.name] = history_with(adapter, files)
         for file in (adapter.folder / "reproducers").glob("*.py"):
             programs[adapter.name, file.stem] = file.read_text("utf-8")
     return Background(

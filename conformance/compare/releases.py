@@ -24,8 +24,7 @@ NOT_RUN, NOT_OFFERED = "-", "n/a"
 #: The name under which deviations without a cause are counted.
 UNEXPECTED = "unexpected"
 _PAIRS = "pairs"
-_QUIET = {Outcome.RIGHT: "", Outcome.UNSEEN: "", Outcome.NOT_OFFERED: NOT_OFFERED}
-_QUIET[Outcome.NOT_RUN] = NOT_RUN
+_QUIET = {Outcome.NOT_OFFERED: NOT_OFFERED, Outcome.NOT_RUN: NOT_RUN}
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def written(history: History) -> str:
 
 
 def _cell(result: Result) -> str:
-    """The causes of what deviates; without one, the outcome that nobody expects."""
+    """The causes of what deviates, `unexpected` for what has none, and the checks not observed."""
     faulty = [verdict for verdict in result.verdicts if verdict.status.deviates]
     causes = sorted({v.known.cause for v in faulty if v.known is not None})
     outcome = of_result(result)
