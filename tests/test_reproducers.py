@@ -8,7 +8,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -61,6 +61,11 @@ def errors(adapter: str, variables: tuple[tuple[str, str], ...]) -> Mapping[str,
         for file in PROGRAMS
         if file.parents[1].name == adapter and variables == variables_of(file)
     ]
+    return ends(files)
+
+
+def ends(files: Sequence[str]) -> Mapping[str, str]:
+    """How each program ends, in one process: its error, empty where there is none."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, *files],
         capture_output=True,
@@ -117,6 +122,8 @@ def test_a_program_shows_what_goes_wrong(file: Path) -> None:
     entries = [entry for entry in read(own.known) if entry.cause == file.stem]
     error = errors(adapter, variables_of(file))[str(file)]
     if in_release(entries, own.release):
+        # On a busy machine what is measured may be cut short: once more, alone.
+        error = error and ends([str(file)])[str(file)]
         assert not error, f"`python {file}` does not show it any more:\n{error}"
     else:
         assert error, f"{own.release} is said to be without it, but `python {file}` shows it"

@@ -26,6 +26,9 @@ _CALLS = frozenset(
     {"pjit", "jit", "remat2", "checkpoint", "custom_jvp_call", "custom_vjp_call", "closed_call"}
 )
 
+#: Why reruns are not told where recomputation brings derivative rules and nothing has their name.
+_BY_RULE = "a rule of `jax.custom_vjp` computes the gradient, and what it runs again has no name"
+
 
 class Trained(base.Trained):
     """A pytree whose arrays of floats are trained, or a module of Flax NNX.
@@ -183,6 +186,7 @@ class Framework(base.Framework):
 
     def __init__(self) -> None:
         super().__init__(Observer("eager"))
+        self._rules: int | None = None
 
     def seed(self, number: int) -> None:
         """Nothing: JAX has no global generator."""
@@ -212,9 +216,20 @@ class Framework(base.Framework):
 
         trained.file.batch = batch  # type: ignore[attr-defined]
         try:
-            yield lambda: _counts(*trained.jaxprs(batches[-1]))
+            yield lambda: self._counted(*trained.jaxprs(batches[-1]))
         finally:
             trained.file.batch = load  # type: ignore[attr-defined]
+
+    def _counted(self, forward: Any, step: Any) -> Mapping[str, int]:
+        """The counts of a step, of which the first is without recomputation."""
+        counts = _counts(forward, step)
+        rules = sum(
+            equation.primitive.name == "custom_vjp_call" for equation in _all(forward.jaxpr)
+        )
+        self._rules = rules if self._rules is None else self._rules
+        named = any(_AGAIN in str(equation.source_info.name_stack) for equation in _all(step.jaxpr))
+        self.uncounted = _BY_RULE if rules > self._rules and not named else ""
+        return counts
 
 
 def _counts(forward: Any, step: Any) -> Mapping[str, int]:
@@ -240,6 +255,15 @@ def _equations(jaxpr: Any, around: str, rerun: bool) -> Iterator[tuple[str, str,
             yield from _equations(one, place, again)
         if not inner and equation.primitive.name not in _CALLS:
             yield place, equation.primitive.name, again
+
+
+def _all(jaxpr: Any) -> Iterator[Any]:
+    """All equations, those inside others included."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            for inner in _jaxprs(value):
+                yield from _all(inner)
 
 
 def _jaxprs(value: Any) -> list[Any]:

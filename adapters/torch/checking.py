@@ -49,6 +49,11 @@ class Trained(base.Trained):
         return dict(self.model.named_modules())
 
     def differentiate(self, batch: Any) -> tuple[Any, Mapping[str, Any]]:
+        if self.watch.reading:
+            # Memory is that of what operations return: a view shows the observer what the model holds,
+            # so that a later view of a frozen parameter is nothing new.
+            for tensor in (*self.parameters().values(), *self.buffers().values()):
+                tensor.detach()
         self.watch.starts("forward")
         returned = self.file.loss(self.model, batch)
         loss = returned[0] if isinstance(returned, tuple) else returned

@@ -196,9 +196,10 @@ def _of_regions(checked: Checked) -> Iterator[Line]:
 
 
 def _ran_again(checked: Checked) -> Iterator[Line]:
-    if checked.raised is not None or not checked.places:
-        if checked.uncounted and checked.raised is None:
-            yield Line("ran again", Status.UNSUPPORTED, Level.SHOULD, checked.uncounted)
+    if checked.raised is not None or not (checked.places or checked.uncounted):
+        return
+    if checked.uncounted:
+        yield Line("ran again", Status.UNSUPPORTED, Level.SHOULD, checked.uncounted)
         return
     leaves = [place for place in checked.places if place.plain]
     first = sum(place.plain for place in leaves)
