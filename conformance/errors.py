@@ -67,6 +67,12 @@ class BrokenAdapterError(ConformanceError):
         super().__init__(message, hint=hint)
 
 
+class ClusterError(ConformanceError):
+    """A cluster is not there, or cannot run what it is asked."""
+
+    exit_code = Exit.BROKEN_ADAPTER
+
+
 class KnownError(ConformanceError):
     """A list of known deviations is malformed, or an entry has no reason."""
 

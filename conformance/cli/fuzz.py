@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +18,13 @@ from rich.table import Table
 from conformance.cli import options
 from conformance.drivers.adapter import Variant
 from conformance.drivers.implementation import describe
+from conformance.errors import ClusterError
 from conformance.exits import Exit
 from conformance.fuzz.campaign import Campaign, Found, Tally
+from conformance.fuzz.cluster import ClusterCampaign
 from conformance.fuzz.found import file_of, write
 from conformance.paths import Paths, find_paths
+from conformance.run.cluster import Cluster
 from conformance.run.interrupts import Interrupts, Stopped
 from conformance.run.runner import Runner
 from conformance.run.selection import Chosen, select
@@ -53,6 +57,15 @@ def fuzz(
     time_limit: Annotated[
         float, typer.Option(help="Time limit of one program, in seconds.")
     ] = 60.0,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            show_default=False, help="Run on the workers of a Dask scheduler (tcp://10.0.0.1:8786)."
+        ),
+    ] = None,
+    release: Annotated[
+        str, typer.Option(help="With --scheduler: the release, where workers have several.")
+    ] = "",
     implementation: options.ImplementationName = None,
     option: options.ImplementationOptions = [],  # noqa: B006
     always: options.ImplementationAlways = [],  # noqa: B006
@@ -76,11 +89,17 @@ def fuzz(
     paths = find_paths(cases, adapters_folder, reports)
     described = describe(implementation, option, always) if implementation else None
     limits = {"time_limit": time_limit}
-    (chosen,) = select([adapter], variant, paths, described, limits=limits).chosen
+    cluster = Cluster(scheduler) if scheduler else None
+    on = partial(cluster.release, wanted=release) if cluster else None
+    (chosen,) = select([adapter], variant, paths, described, limits=limits, release=on).chosen
     if examples is None and minutes is None:
         examples = _EXAMPLES
-    run = _Run(chosen, paths, chosen.variants if variant else chosen.variants[:1])
-    received = run.judge(seed, examples, float("inf") if minutes is None else minutes * 60)
+    run = _Run(chosen, paths, chosen.variants if variant else chosen.variants[:1], cluster)
+    try:
+        received = run.judge(seed, examples, float("inf") if minutes is None else minutes * 60)
+    except ClusterError:
+        _print(run.campaign, paths.cases)
+        raise
     _print(run.campaign, paths.cases)
     if received is not None:
         raise typer.Exit(Exit(128 + received))
@@ -92,8 +111,15 @@ class _Run:
 
     campaign: Campaign
 
-    def __init__(self, chosen: Chosen, paths: Paths, variants: Sequence[Variant]) -> None:
+    def __init__(
+        self,
+        chosen: Chosen,
+        paths: Paths,
+        variants: Sequence[Variant],
+        cluster: Cluster | None = None,
+    ) -> None:
         self.chosen, self.paths, self.variants = chosen, paths, variants
+        self.kind = partial(ClusterCampaign, cluster=cluster) if cluster else Campaign
         console = Console(stderr=True, highlight=False)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         self.bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
@@ -109,7 +135,7 @@ class _Run:
         with tempfile.TemporaryDirectory(prefix="conformance-fuzz-") as folder:
             own = Paths(self.paths.cases, self.paths.adapters, Path(folder))
             runner = Runner(self.chosen.adapter, own, log, self.chosen.known)
-            self.campaign = Campaign(
+            self.campaign = self.kind(
                 runner,
                 self.variants,
                 seed=seed,
@@ -120,7 +146,7 @@ class _Run:
             )
             try:
                 with self.bar:
-                    runner.start(self.variants)
+                    self.campaign.start()
                     self.began = time.monotonic()
                     self.campaign.run()
                     self.campaign.shrink()

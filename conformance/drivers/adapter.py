@@ -236,6 +236,8 @@ class Adapter:
     implementation: Implementation | None = None
     #: The file of its known deviations, if it is not the folder's.
     deviations: Path | None = None
+    #: The release of its first package on the workers of a cluster.
+    on_cluster: str = ""
 
     @property
     def name(self) -> str:
@@ -249,6 +251,8 @@ class Adapter:
     @property
     def release(self) -> str:
         """The installed release of its first package; empty where that is not installed."""
+        if self.on_cluster:
+            return self.on_cluster
         try:
             return importlib.metadata.version(self.model.packages[0])
         except (IndexError, importlib.metadata.PackageNotFoundError):

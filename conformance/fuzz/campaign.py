@@ -43,15 +43,9 @@ class Found:
     key: Key
     variant: Variant
     program: Generated
-    shown: Triaged
+    #: The verdict on it, and what is unexpected about it.
+    message: str
     count: int = 0
-
-    @property
-    def message(self) -> str:
-        """The verdict on the program, and what is unexpected about it."""
-        verdict = self.shown.verdict
-        reason = f" ({self.shown.reason})" if self.shown.reason else ""
-        return f"{verdict.status}: {verdict.message}{reason}"
 
 
 @dataclass
@@ -107,6 +101,10 @@ class Campaign:
         self.tallies = [Tally(replace(variant, model=model)) for variant, model in models]
         self.found: dict[Key, Found] = {}
 
+    def start(self) -> None:
+        """Import the framework. Raises `BrokenAdapterError`."""
+        self.runner.start([tally.variant for tally in self.tallies])
+
     def run(self) -> None:
         """Judge all programs."""
         ends = time.monotonic() + self.seconds
@@ -114,13 +112,19 @@ class Campaign:
         while number < self.examples:
             numbers = range(number, min(number + size, self.examples))
             for tally in self.tallies:
-                batch = list(self._generated(tally, numbers))
-                self._emit(batch, tally.variant)
-                for program in batch:
-                    if time.monotonic() > ends:
-                        return
-                    self._judge(program, tally)
+                self.judge(tally, numbers, ends)
+                if time.monotonic() > ends:
+                    return
             number, size = numbers.stop, min(2 * size, _LARGEST_BATCH)
+
+    def judge(self, tally: Tally, numbers: range, ends: float = float("inf")) -> None:
+        """Judge the programs of these numbers."""
+        batch = list(self._generated(tally, numbers))
+        self._emit(batch, tally.variant)
+        for program in batch:
+            if time.monotonic() > ends:
+                return
+            self._judge(program, tally)
 
     def _generated(self, tally: Tally, numbers: range) -> Iterator[Generated]:
         for number in numbers:
@@ -144,7 +148,7 @@ class Campaign:
             return
         for key, one in shown.items():
             if key not in self.found:
-                self.found[key] = Found(key, tally.variant, program, one)
+                self.found[key] = Found(key, tally.variant, program, _message(one))
                 self.new(self.found[key])
             self.found[key].count += 1
         causes = {v.known.cause for v in result.verdicts if v.known is not None}
@@ -203,11 +207,16 @@ class Campaign:
                 _, shown = self._shown(program, found.variant)
                 self.told()
                 if shown and found.key in shown:
-                    found.program, found.shown = program, shown[found.key]
+                    found.program, found.message = program, _message(shown[found.key])
                     return program.raw
             return None
 
         reduced(found.program.raw, first)
+
+
+def _message(shown: Triaged) -> str:
+    reason = f" ({shown.reason})" if shown.reason else ""
+    return f"{shown.verdict.status}: {shown.verdict.message}{reason}"
 
 
 def _key(result: Result, one: Triaged) -> Key:

@@ -3,11 +3,14 @@
 It is no entry point: installed beside another project, it adds nothing to that project's pytest.
 """
 
+from functools import partial
+
 import pytest
 
 from conformance.drivers.implementation import describe
 from conformance.errors import ConformanceError
 from conformance.paths import find_paths
+from conformance.run.cluster import Cluster
 from conformance.run.options import OPTIONS
 from conformance.run.selection import LIMITS, select
 from conformance.run.session import Suite
@@ -43,6 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
                 "--shard needs the same selection on every machine, and what failed last is not",
                 hint="leave --lf and --sw out",
             )
+        if option("scheduler") and option("numprocesses", None):
+            hint = "leave -n out; `dask worker --nworkers` has several processes"
+            raise ConformanceError("--scheduler and -n both divide the run", hint=hint)
+        cluster = Cluster(option("scheduler")) if option("scheduler") else None
         selection = select(
             option("adapter"),
             option("variant"),
@@ -53,10 +60,11 @@ def pytest_configure(config: pytest.Config) -> None:
             named=[*option("case"), *(f"{name}/*" for name in option("family"))],
             limits={name: option(name) for name in LIMITS if option(name) is not None},
             shard=option("shard"),
+            release=partial(cluster.release, wanted=option("release")) if cluster else None,
         )
     except ConformanceError as error:
         raise pytest.UsageError(printable(str(error))) from error
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         folders = {str(p.file.parent) for one in selection.chosen for p in one.programs}
         config.args = [str(paths.cases), *sorted(folders)]
-    config.pluginmanager.register(Suite(config, selection), "conformance-suite")
+    config.pluginmanager.register(Suite(config, selection, cluster), "conformance-suite")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -95,13 +95,14 @@ def select(
     named: Sequence[str] = (),
     limits: Mapping[str, float] = MappingProxyType({}),
     shard: str = "",
+    release: Callable[[str], str] | None = None,
 ) -> Selection:
     """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
     `described` is somebody's own recompute, to be put in the place of one adapter's, and `known` a
     list of known deviations that takes the place of one adapter's, or a variant (`torch/reentrant`)
     that shares its own with somebody's recompute. `named` are patterns of the ids of cases, all if there
     are none; of these, `smoke` chooses the smoke cases. `limits` (`LIMITS`) take the place of the
-    adapters'.
+    adapters'. `release` says which release of the adapter of a name runs, where it does not run here.
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
@@ -111,6 +112,7 @@ def select(
             raise ConformanceError(f"found {option} {value:g}, expected a number above 0")
     found = [find_adapter(name, paths.adapters) for name in dict.fromkeys(adapters)]
     selected = [replace(a, model=a.model.model_copy(update=dict(limits))) for a in found]
+    selected = _on_cluster(selected, described, release)
     shares: list[str] = []
     if described is not None:
         if len(selected) != 1:
@@ -162,6 +164,17 @@ def select(
     part = Shard.parse(shard) if shard else None
     told = {LIMITS[name]: value for name, value in limits.items()}
     return Selection(paths, cases, chosen, part, wanted, told)
+
+
+def _on_cluster(
+    adapters: list[Adapter], own: Described | None, release: Callable[[str], str] | None
+) -> list[Adapter]:
+    if release is None:
+        return adapters
+    if len(adapters) != 1 or own is not None:
+        hint = "one --adapter for each command, and no --implementation"
+        raise AdapterError("--scheduler runs one framework's own recompute", hint=hint)
+    return [replace(adapters[0], on_cluster=release(adapters[0].name))]
 
 
 def _programs(adapter: Adapter, variants: Sequence[Variant]) -> tuple[OwnProgram, ...]:

@@ -19,12 +19,13 @@ import pytest
 
 from conformance import __version__
 from conformance.drivers.adapter import Variant
-from conformance.errors import BrokenAdapterError, ConformanceError, WriteError
+from conformance.errors import BrokenAdapterError, ClusterError, ConformanceError, WriteError
 from conformance.exits import Exit
 from conformance.judge.known import Entry
 from conformance.judge.triage import Triaged, covered, noted, triaged
 from conformance.model.case import Case
-from conformance.model.result import SMOKE, Header, Pair, Result
+from conformance.model.result import SMOKE, Header, Pair, Result, Results
+from conformance.run.cluster import Cluster
 from conformance.run.interrupts import Interrupts, die_with_parent
 from conformance.run.items import CaseFile, PairItem, Subject
 from conformance.run.programs import OwnProgram, judged
@@ -32,7 +33,7 @@ from conformance.run.runner import Runner, lacking
 from conformance.run.selection import Chosen, Selection, unused
 from conformance.run.summary import AdapterRun, discipline_hint, print_summary
 from conformance.store import Store, file_of
-from conformance.writing import writing
+from conformance.writing import write_bytes, writing
 
 #: How many programs are written together, first and at most.
 _FIRST_BATCH, _LARGEST_BATCH = 4, 64
@@ -41,8 +42,12 @@ _FIRST_BATCH, _LARGEST_BATCH = 4, 64
 class Suite:
     """The hooks of a run, in the process that the user started and in xdist's workers alike."""
 
-    def __init__(self, config: pytest.Config, selection: Selection) -> None:
-        self.config, self.selection = config, selection
+    def __init__(
+        self, config: pytest.Config, selection: Selection, cluster: Cluster | None = None
+    ) -> None:
+        self.config, self.selection, self.cluster = config, selection, cluster
+        #: What comes back from the cluster.
+        self._arriving: Iterator[tuple[Results, Mapping[str, bytes]]] = iter(())
         #: What xdist has given this process; `None` in the process that the user started.
         self.worker_input: dict[str, Any] | None = getattr(config, "workerinput", None)
         self.interrupts = Interrupts()
@@ -55,7 +60,7 @@ class Suite:
         self._versions: dict[str, Mapping[str, str]] = {}
         self._stores: dict[str, Store] = {}
         #: By adapter, the pairs that this run found stored already, and those that it planned.
-        self._stored: dict[str, frozenset[Pair]] = {}
+        self._stored: dict[str, set[Pair]] = {}
         self._planned: dict[str, list[Pair]] = {}
         #: What became of each adapter; empty before the end.
         self.runs: list[AdapterRun] = []
@@ -63,8 +68,9 @@ class Suite:
         self.ended: Exit | None = None
         #: Why results could not be written, in a message; empty as long as they could.
         self.unwritten = ""
-        #: Whether a process of xdist's has died, and with it a result.
+        #: Whether a process of xdist's has died, and with it a result; why the cluster ended the run.
         self.lost = False
+        self.failed = ""
         self._by_file: dict[Path, list[Case]] = {}
         wanted = (case for case in selection.cases if case.id in selection.wanted)
         for file, cases in itertools.groupby(wanted, lambda case: case.where.file):
@@ -116,7 +122,10 @@ class Suite:
         try:
             # A shard may need few of the variants; each is warmed up before its first program.
             needed = chosen.variants[:1] if self.selection.shard else chosen.variants
-            self._versions[name] = self.runners[name].start(needed)
+            if self.cluster is not None:
+                self._versions[name] = self.cluster.start(chosen.adapter)
+            else:
+                self._versions[name] = self.runners[name].start(needed)
         except BrokenAdapterError as error:
             self.broken[name] = error
             self.runners[name].close()
@@ -238,6 +247,10 @@ class Suite:
             Path(self.worker_input["conformance_plan"]).write_text(plan, "utf-8")
         elif not self.config.option.collectonly and self._planned:
             self._begin()
+        if self.cluster is not None and self._stores:
+            items = [item for item in session.items if isinstance(item, PairItem)]
+            left = [i for i in items if i.pair not in self._stored[i.variant.adapter]]
+            self._arriving = self.cluster.judged([(i.case, i.variant) for i in left])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any) -> None:
@@ -267,7 +280,7 @@ class Suite:
                 except ConformanceError:
                     store.close()
                     raise
-                self._stores[name], self._stored[name] = store, begun.stored
+                self._stores[name], self._stored[name] = store, set(begun.stored)
                 if begun.message and reporter is not None:
                     reporter.write_line(f"{name}: {begun.message}", flush=True)
             shard = self.selection.shard
@@ -287,7 +300,7 @@ class Suite:
             variants=tuple(v.id for v in chosen.variants),
             disciplines={v.id: v.model.discipline for v in chosen.variants},
             accuracy={v.id: v.model.accuracy for v in chosen.variants if v.model.accuracy},
-            versions={**self._versions[name], "platform": platform.platform()},
+            versions={"platform": platform.platform(), **self._versions[name]},
             cases=self.selection.hash,
             selection=self._selection_in_words(),
             shard=str(self.selection.shard or ""),
@@ -315,12 +328,32 @@ class Suite:
         nothing more can be written."""
         self.interrupts.check()
         try:
+            if self.cluster is not None:
+                self._arrive((case.id, variant.id), variant.adapter)
             result = self._result(case, variant)
         except WriteError as error:
             self._stop_unwritten(error)
             pytest.skip(error.message)
+        except ClusterError as error:
+            self.failed = str(error)
+            self._stop("the cluster failed")
+            pytest.skip(error.message)
         program = self.selection.paths.reports / result.program if result.program else None
         return result, triaged(self._chosen[variant.adapter].known, result), program
+
+    def _arrive(self, pair: Pair, name: str) -> None:
+        """Store what the cluster has judged, until this pair is there."""
+        reports = self.selection.paths.reports
+        while pair not in self._stored[name]:
+            results, programs = next(self._arriving)
+            with self.interrupts.held_off():
+                for path, text in programs.items():
+                    write_bytes(reports / path, text)
+                for result in results.results:
+                    self._stores[name].put(noted(self._chosen[name].known, result))
+                    self._stored[name].add(result.pair)
+                for stage, seconds in results.header.seconds.items():
+                    self.runners[name].seconds[stage] += seconds
 
     def _result(self, case: Subject, variant: Variant) -> Result:
         """The result on a variant, stored already, or judged now and then stored. One that is stored is
@@ -328,7 +361,7 @@ class Suite:
         name, pair = variant.adapter, (case.id, variant.id)
         if name not in self._stores:  # a process of xdist joins the run that was begun
             self._stores[name] = Store(self._file(name))
-            self._stored[name] = self._stores[name].join()
+            self._stored[name] = set(self._stores[name].join())
         store = self._stores[name]
         stored = store.result(pair) if pair in self._stored[name] else None
         known = self._chosen[name].known
@@ -359,8 +392,11 @@ class Suite:
     def _stop_unwritten(self, error: WriteError) -> None:
         """Stop the run, since further results could not be written."""
         self.unwritten = self.unwritten or str(error)
+        self._stop("nothing more can be stored")
+
+    def _stop(self, reason: str) -> None:
         assert self.session is not None
-        self.session.shouldstop = "nothing more can be stored"
+        self.session.shouldstop = reason
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -433,6 +469,8 @@ class Suite:
             return "results could not be written"
         if self.interrupts.received is not None:
             return self.interrupts.received.name
+        if self.failed:
+            return "a failure of the cluster"
         if self.lost:
             return "a process of pytest-xdist died"
         if session.exitstatus == pytest.ExitCode.INTERNAL_ERROR:
@@ -448,7 +486,7 @@ class Suite:
             return Exit.NOT_WRITTEN
         if self.interrupts.received is not None:
             return Exit(128 + self.interrupts.received)
-        if self.broken:
+        if self.broken or self.failed:
             return Exit.BROKEN_ADAPTER
         if status == pytest.ExitCode.INTERRUPTED and any(run.results for run in self.runs):
             # xdist ends `-x`, and pytest `--stepwise`, as if somebody had interrupted the run.
@@ -466,6 +504,8 @@ class Suite:
                 runner.close()
             for store in self._stores.values():
                 store.close()
+            if self.cluster is not None:
+                self.cluster.close()
             if self._plans is not None:
                 self._plans.cleanup()
         self.interrupts.restore()
@@ -479,5 +519,5 @@ class Suite:
         if any(run.results or run.broken for run in self.runs) or self.unwritten:
             terminalreporter.section("conformance")
             print_summary(self.runs, terminalreporter)
-            if self.unwritten:
-                terminalreporter.write_line(f"error: {self.unwritten}", red=True)
+            for error in filter(None, (self.unwritten, self.failed)):
+                terminalreporter.write_line(f"error: {error}", red=True)
