@@ -107,7 +107,9 @@ LARGE = case(("x: {values: [[1, 2]]}", "x: {shape: [8192, 2], full: 1.0}"))
 ON_LAW = case(
     ("    gradients:", "    law: {name: each-layer, at: 1, constants: {saved: 1}}\n    gradients:")
 )
-REPEATED = case(("    gradients:", "    release: 6\n    gradients:"))
+_RELEASE = ("    gradients:", "    release: 6\n    gradients:")
+REPEATED = case(_RELEASE)
+REPEATED_LEFT = case(_RELEASE, ("gives: y\n", "gives: [y, h]\n        left: [h]\n"))
 HOOKED = case(
     ("gradients: {of: sum(y), wrt: [x, w]}", "gradients: {of: sum(y), wrt: [x, w], hooks: [w]}")
 )

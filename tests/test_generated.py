@@ -260,6 +260,13 @@ def test_what_a_layer_of_paddle_has_saved_is_not_changed(op: str, written: bool)
     assert isinstance(made, Text) is written
 
 
+@pytest.mark.parametrize(("left", "reached"), [("", True), (", left: [u]", False)])
+def test_no_gradient_passes_through_what_a_region_leaves(left: str, reached: bool) -> None:
+    first = f"{{recompute: r, takes: [x], gives: [t, u], body: [t = exp(x), u = sin(x)]{left}}}"
+    found = features_of(case(first, region("s", "u", "v = sin(u)"), "z = multiply(v, y)"))
+    assert all(("reached-as-operation" in one) is reached for one in found.regions)
+
+
 def test_a_part_of_the_gradients_reaches_regions_that_depend_on_it() -> None:
     node = region("r", "y", "t = matmul(y, w)")
     text = HEAD + f"      - {node}\n      - z = sin(t)\n    procedure: part\n"

@@ -179,7 +179,7 @@ def _back(
             if not recorded.isdisjoint(item.differentiable(handles=True)):
                 recorded.update(tensor for tensor in item.makes if tensor.floating)
         elif not recorded.isdisjoint(entries(item, keywords=keywords)):
-            recorded.update(item.returns)  # of integers, too, a gradient can be asked
+            recorded.update(_given_back(item))  # of integers, too, a gradient can be asked
     found = Reached(ends & recorded)
     for item in reversed(tuple(_opened(items))):
         if isinstance(item, Step):
@@ -188,15 +188,22 @@ def _back(
                 found.steps.add(item)
             continue
         read = entries(item, keywords=keywords)
-        if not found.tensors.isdisjoint(item.returns) and not recorded.isdisjoint(read):
+        if not found.tensors.isdisjoint(_given_back(item)) and not recorded.isdisjoint(read):
             found.tensors |= recorded & read
             if not item.region.mapped:
                 found.calls.add(item)
                 inside = entries(item, keywords=keywords, inside=True)
-                inner = _back(item.items, inside, set(item.returns), keywords)
+                inner = _back(item.items, inside, set(_given_back(item)), keywords)
                 found.steps |= inner.steps
                 found.calls |= inner.calls
     return found
+
+
+def _given_back(call: Call) -> list[Tensor]:
+    """What a call returns, without what it leaves in a list, which has no gradient there."""
+    names = leaves(call.region.gives)
+    pairs = zip(names, call.returns, strict=True)
+    return [tensor for name, tensor in pairs if name not in call.region.left]
 
 
 def _opened(items: Sequence[Step | Call]) -> Iterator[Step | Call]:

@@ -102,9 +102,8 @@ def _fault(
             return None
         return Difference(kind, name, "none", against, expected_shape=should.shape)
     # Where the plain program raised, as it may, the reference alone says what should be there, and
-    # nothing whether a gradient that was cleared before is zeros or `None`.
-    cleared = kind == _FURTHER["per_output"] and is_none_or_zero(recomputed)
-    alone = evidence.refused_plain and (reference is not None or cleared)
+    # nothing whether it is zeros or `None`.
+    alone = evidence.refused_plain and (reference is not None or is_none_or_zero(recomputed))
     if alone or not is_unexpected(recomputed, plain):
         return None
     what: Literal["zeros", "not zero"] = "zeros" if is_none_or_zero(recomputed) else "not zero"

@@ -8,8 +8,9 @@ activations one step late does not grow. A case may keep the outputs of all step
 grow by these, and the recomputed one also by what regions keep that no backward pass reaches. A single
 live tensor shows, because tensors are counted. Bytes may differ by half an activation. If every step
 ends in an error, garbage is collected after each, because an exception and its frames refer to each
-other. A module that is created in the forward pass lives for one step, so what it holds is freed with
-it and is not seen.
+other. A region that leaves tensors in a list leaves them there when it is recomputed, too, until the
+next step, so only growth is judged. A module that is created in the forward pass lives for one step, so
+what it holds is freed with it and is not seen.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def _judge(evidence: Evidence) -> Verdict:
     if memory is None and evidence.case.keeps:
         message = "what regions keep with the outputs is not counted for this procedure"
         return CHECK.verdict(Status.UNSUPPORTED, message)
+    # What a region leaves in a list when it runs again is there until the next step begins.
+    judged = not evidence.case.error and not any(r.left for r in evidence.case.regions())
     readings: list[str] = []
     faults: list[Growth] = []
     for what, control, observed, allowed in quantities:
@@ -62,7 +65,7 @@ def _judge(evidence: Evidence) -> Verdict:
             faults.append(Growth("grows", what, growth, plain_growth))
         left, plain_left = level(observed), level(control)
         neither_grows = growth <= 0 and plain_growth == 0
-        if not evidence.case.error and neither_grows and left - plain_left >= allowed:
+        if judged and neither_grows and left - plain_left >= allowed:
             faults.append(Growth("left", what, float(left), float(plain_left)))
     if not readings:
         return CHECK.verdict(Status.UNSUPPORTED, "the adapter observed neither bytes nor tensors")

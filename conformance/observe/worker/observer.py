@@ -481,13 +481,14 @@ def error_seen(error: BaseException, program: Program) -> ErrorSeen:
                 phase = "backward"
         trace = trace.tb_next
     bases = tuple(printable(base.__name__) for base in type(error).__mro__)
-    return ErrorSeen(bases[0], bases, error_text(error)[:2000], phase)
+    return ErrorSeen(bases[0], bases, error_text(error), phase)
 
 
 def error_text(error: BaseException) -> str:
-    """The text of an exception as a plain, printable string, even if its `__str__` fails."""
+    """The text of an exception as a plain, printable string, even if its `__str__` fails. Of a long one,
+    which may have an array in it, both ends: either may say what is wrong."""
     try:
         text = str.__str__(str(error))  # a subclass of `str` could not be unpickled by the pool
     except BaseException as raised:
         return f"(its text cannot be made: {type(raised).__name__})"
-    return printable(text)
+    return printable(text if len(text) <= 2000 else f"{text[:1500]} … {text[-497:]}")
