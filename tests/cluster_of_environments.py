@@ -16,11 +16,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from conformance import store
 from conformance.drivers.adapter import find_adapter
 from conformance.model.result import Results
+from conformance.model.verdict import Verdict
 from tests.test_cluster import ROOT, Dask, read
 
 
@@ -82,18 +84,22 @@ def release(adapter: str, python: str) -> str:
 
 
 def compared(adapter: str, alone: Results, cluster: Results) -> int:
-    """Print how the results of a run on the cluster differ, and return in how many pairs."""
-    verdicts = [{r.pair: r.verdicts for r in results.results} for results in (alone, cluster)]
-    differing = [p for p in verdicts[0] if verdicts[0][p] != verdicts[1].get(p)]
+    """Print how the results of a run on the cluster differ, and return in how many pairs. Numbers below
+    what an observer resolves differ from run to run, here too, and are counted apart."""
+    here, there = ({r.pair: r.verdicts for r in results.results} for results in (alone, cluster))
+    differ = [pair for pair in here if _short(here[pair]) != _short(there.get(pair, ()))]
     twice = [pair for pair, n in Counter(r.pair for r in cluster.results).items() if n > 1]
-    lost = [pair for pair in alone.planned if pair not in verdicts[1]]
-    equal = len(verdicts[0]) - len(differing)
-    print(
-        f"{adapter}: {len(cluster.results)} pairs, of which {equal} have the same verdicts as alone"
-    )
-    for what, pairs in {"differ": differing, "lost": lost, "twice": twice}.items():
+    lost = [pair for pair in alone.planned if pair not in there]
+    numbers = [pair for pair in here if pair in there and here[pair] != there[pair]]
+    print(f"{adapter}: {len(here):,} pairs alone, {len(there):,} on the cluster")
+    found = {"other verdicts": differ, "lost": lost, "twice": twice, "other numbers": numbers}
+    for what, pairs in found.items():
         print(f"  {what}: {len(pairs)}", *pairs[:5])
-    return len(differing) + len(lost) + len(twice)
+    return len(differ) + len(lost) + len(twice)
+
+
+def _short(verdicts: Sequence[Verdict]) -> list[tuple[object, ...]]:
+    return [(v.check, v.status, v.level, v.known and v.known.cause) for v in verdicts]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -59,9 +59,7 @@ def fuzz(
     ] = 60.0,
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            show_default=False, help="Run on the workers of a Dask scheduler (tcp://10.0.0.1:8786)."
-        ),
+        typer.Option(show_default=False, help="Run on the workers of a Dask scheduler."),
     ] = None,
     release: Annotated[
         str, typer.Option(help="With --scheduler: the release, where workers have several.")
@@ -94,7 +92,9 @@ def fuzz(
     (chosen,) = select([adapter], variant, paths, described, limits=limits, release=on).chosen
     if examples is None and minutes is None:
         examples = _EXAMPLES
-    run = _Run(chosen, paths, chosen.variants if variant else chosen.variants[:1], cluster)
+    run = _Run(chosen, paths, chosen.variants if variant else chosen.variants[:1])
+    if cluster:
+        run.kind = partial(ClusterCampaign, cluster=cluster)
     try:
         received = run.judge(seed, examples, float("inf") if minutes is None else minutes * 60)
     except ClusterError:
@@ -110,16 +110,10 @@ class _Run:
     """A campaign with its progress. What is found is written when it is found."""
 
     campaign: Campaign
+    kind: Callable[..., Campaign] = Campaign
 
-    def __init__(
-        self,
-        chosen: Chosen,
-        paths: Paths,
-        variants: Sequence[Variant],
-        cluster: Cluster | None = None,
-    ) -> None:
+    def __init__(self, chosen: Chosen, paths: Paths, variants: Sequence[Variant]) -> None:
         self.chosen, self.paths, self.variants = chosen, paths, variants
-        self.kind = partial(ClusterCampaign, cluster=cluster) if cluster else Campaign
         console = Console(stderr=True, highlight=False)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         self.bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
