@@ -33,7 +33,7 @@ from conformance.language.backward import TOLD, backward, overwritten
 from conformance.language.flow import Flow
 from conformance.model.case import Array, Case, Region, Segment
 
-from . import layers, static
+from . import layers, parallel, static
 
 #: Whether outermost regions are reentrant, and whether regions inside others are.
 REENTRANT = {
@@ -113,6 +113,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "numpy_uniform": 'paddle.to_tensor(np.random.uniform({low}, {high}, {shape}), dtype="float32")',
     "python_uniform": 'paddle.to_tensor(random.uniform({low}, {high}), dtype="float32")',
     "add_in_place": _add_in_place,
+    **parallel.OPERATIONS,
 }
 HELPERS: Mapping[str, str] = {
     "raise_if": RAISE_IF,
@@ -125,10 +126,11 @@ HELPERS: Mapping[str, str] = {
         asks="not x.stop_gradient",
         asking="None if x.stop_gradient else 2 * paddle.cos(x) * g",
     ),
+    **parallel.HELPERS,
 }
 WORDS = Words(
     procedures_written=(*PROCEDURES, "jvp"),
-    reverse_only=("custom_sin", "asking_sin", "hooked"),
+    reverse_only=("custom_sin", "asking_sin", "hooked", *parallel.OPERATIONS),
     imports=(
         "import random",
         "import numpy as np",
@@ -153,7 +155,14 @@ WORDS = Words(
         **dict.fromkeys(("batch_norm", "embedding", "max_pool2d", "rrelu", "solve"), 1),
         **dict.fromkeys(("divide", "relu", "square", "sqrt", "avg_pool2d"), 2),
     },
-    once=("custom_sin", "asking_sin"),  # a second pass through a PyLayer ends the process
+    rank="dist.get_rank()",
+    start=parallel.START,
+    data_parallel="paddle.DataParallel",
+    once=(
+        "custom_sin",
+        "asking_sin",
+        *parallel.OPERATIONS,
+    ),  # a second pass through a PyLayer ends the process
     asking={  # else the process ends, the gradient of x is wrong, or that of the other one is `None`
         "solve": (("a", "b"), ("b", "a")),
         "layer_norm": (("x", "gamma"),),
@@ -217,6 +226,10 @@ class PaddleRecompute(Calling):
     """`recompute` at each call of a region."""
 
     callee = "recompute"
+
+    def write_helpers(self) -> None:
+        if self.case.parallel:
+            self.code(parallel.LAYER)
 
     def keywords(self, region: Region) -> list[str]:
         kept = [*super().keywords(region), *self.misuse(region)]
@@ -376,4 +389,9 @@ def emitter(case: Case, variant: Variant) -> Emitter:
     hooking = (step for step in of.every if step.statement.op == "hooked")
     if any(not returned.isdisjoint(step.read()) for step in hooking):
         raise NotOfferedError(variant.id, "hooks on what a PyLayer returns")
-    return Emitter(case, variant, VARIANTS.get(variant.name, EAGER))
+    parts = VARIANTS.get(variant.name, EAGER)
+    if case.ranks > 1:
+        parts = parts.but(*parallel.IMPORTS)
+    if case.parallel:
+        parts = parts.but(lists="nothing")
+    return Emitter(case, variant, parts)

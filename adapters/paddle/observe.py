@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 import weakref
@@ -14,12 +15,15 @@ from unittest import mock
 
 import numpy as np
 import paddle
+import paddle.distributed as dist
 from paddle.base import core, framework
 from paddle.distributed.fleet.utils import recompute
+from paddle.distributed.utils.launch_utils import find_free_ports
 from paddle.jit.dy2static import program_translator
 
 from conformance.model.observation import Array, Leaf, Observation, Run
 from conformance.model.program import Program, Site
+from conformance.observe.worker import ranks
 from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.meter import Meter
 from conformance.observe.worker.observer import Growth
@@ -40,6 +44,9 @@ LAYERED = ("layers", "model-fit", "model-fit-hook")
 ATTEMPTS = 3
 #: Variants in which graphs run, whose tensors a thread of their own frees.
 GRAPHS = (COMPILED, STATIC, MIXED)
+
+#: Functions that a rank may be found in while it waits for others.
+COLLECTIVES = ("all_reduce", "all_gather", "barrier", "broadcast")
 
 #: Whether a tensor says how many bytes of memory it holds; up to Paddle 3.0 none does.
 _HOLDERS = hasattr(paddle.Tensor, "_holder_size")
@@ -209,12 +216,35 @@ class Observer(Base):
         program_translator._FUNCTION_CACHE = program_translator.FunctionCache()
         if self.variant == MIXED:
             sot.forget()
+        if program.ranks > 1:
+            return self._on_ranks(program)
         try:
             return super().observe(program)
         finally:
             paddle.disable_static()  # the mode is the process's
             # Compiled programs would keep their threads, and are known by addresses that come again.
             core.clear_executor_cache()
+
+    def _on_ranks(self, program: Program) -> Observation:
+        ports = find_free_ports(program.ranks)
+        places = [f"127.0.0.1:{port}" for port in sorted(ports)]
+
+        def seen(rank: int, folder: str) -> Observation:
+            os.environ |= {
+                "PADDLE_TRAINER_ID": str(rank),
+                "PADDLE_TRAINERS_NUM": str(program.ranks),
+                "PADDLE_TRAINER_ENDPOINTS": ",".join(places),
+                "PADDLE_CURRENT_ENDPOINT": places[rank],
+                "PADDLE_MASTER": places[0],
+                "PADDLE_DISTRI_BACKEND": "gloo",
+            }
+            dist.init_parallel_env()
+            found = Base.observe(self, program)
+            if found.plain.error is None and found.recomputed.error is None:
+                dist.barrier()  # a rank that ends takes its connections along
+            return found
+
+        return ranks.observe(program, COLLECTIVES, seen)
 
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         if self.variant != MIXED:

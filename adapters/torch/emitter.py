@@ -138,6 +138,7 @@ WORDS = Words(
     reverse_only=("custom_sin", "asking_sin", "hooked"),
     rank="dist.get_rank()",
     start=parallel.START,
+    data_parallel="DistributedDataParallel",
     shares=True,
     lists="all",
     wrong_option='determinism_check="wrong"',
@@ -168,7 +169,7 @@ class TorchTensors(Tensors):
     """Tensors that require a gradient or do not."""
 
     def tensor(self, array: Array, source: str) -> str:
-        if parallel.is_parameter(self.case, array):
+        if self.case.parallel and array in self.case.parameters:
             made = self.made(replace(array, gradient=False), source)
             return f"nn.Parameter({made}{'' if array.gradient else ', requires_grad=False'})"
         return self.made(array, source)
@@ -250,21 +251,8 @@ class TorchRun(Accumulating):
         super().__init__(emitter)
         self.compiled = compiled
 
-    @property
-    def passed(self) -> str:
-        return parallel.passed(self.case) if self.case.parallel else super().passed
-
-    def write_backward_before(self) -> None:
-        if not self.case.parallel:
-            super().write_backward_before()
-            return
-        with self.code.indent("with network.no_sync():"):
-            super().write_backward_before()
-
     def write_before(self) -> None:
         super().write_before()
-        if self.case.parallel:
-            self.code(f"network = {parallel.wrapped(self.case)}")
         if self.compiled is not None:
             for line in self.compiled(self.variant.name, self.case.procedure.kind):
                 self.code(line)

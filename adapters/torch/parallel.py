@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.emit.emitter import Writer
-from conformance.model.case import Array, Case
-from conformance.oracle.reached import reached
 
 IMPORTS = (
     "import tempfile",
@@ -52,23 +50,3 @@ MODULE = """
         def forward(self, **inputs):
             return self.function(**inputs, **dict(self.named_parameters()))
     """
-
-
-def is_parameter(case: Case, array: Array) -> bool:
-    """Whether a tensor is a parameter of the network that data parallelism wraps."""
-    return bool(case.parallel) and array in case.parameters
-
-
-def wrapped(case: Case) -> str:
-    """The network that data parallelism makes of a case's function."""
-    parameters = "".join(f', {a.name}=values["{a.name}"]' for a in case.parameters)
-    used = reached(case, case.loss) if case.loss is not None else ()
-    unused = any(a.gradient and a.name not in used for a in case.parameters)
-    options = ", find_unused_parameters=True" * unused
-    return f"DistributedDataParallel(Network(forward{parameters}){options})"
-
-
-def passed(case: Case) -> str:
-    """The call of that network."""
-    inputs = (f'{value.name}=values["{value.name}"]' for value in case.inputs)
-    return f"network({', '.join(inputs)})"

@@ -11,6 +11,7 @@ from conformance.emit.running import Run
 from conformance.emit.usual import HELPERS
 from conformance.model.case import Array, Loss
 from conformance.model.steps import ever_asking
+from conformance.oracle.reached import reached
 
 #: The calls of `functions`, by operation.
 CALLS = {
@@ -46,7 +47,9 @@ class Accumulating(Run):
 
     def write_before(self) -> None:
         """What stands before the first forward pass: making a network."""
-        if self.forward.makes_network:
+        if self.case.parallel:
+            self.code(f"network = {self._data_parallel}")
+        elif self.forward.makes_network:
             held = self.values.given(self.layers.held)
             self.code(f"network = forward({_read(held)})")
             self.code.wrote("made")
@@ -56,7 +59,20 @@ class Accumulating(Run):
         self.write_loss()
 
     @property
+    def _data_parallel(self) -> str:
+        """The module that data parallelism makes of the forward pass and its parameters."""
+        case = self.case
+        parameters = "".join(f', {a.name}=values["{a.name}"]' for a in case.parameters)
+        used = reached(case, case.loss) if case.loss is not None else ()
+        unused = any(a.gradient and a.name not in used for a in case.parameters)
+        options = ", find_unused_parameters=True" * unused
+        return f"{self.words.data_parallel}(Network(forward{parameters}){options})"
+
+    @property
     def passed(self) -> str:
+        if self.case.parallel:
+            given = (f'{value.name}=values["{value.name}"]' for value in self.case.inputs)
+            return f"network({', '.join(given)})"
         network = f"network({_read(value.name for value in self.case.inputs)})"
         return network if self.forward.makes_network else super().passed
 
@@ -73,8 +89,9 @@ class Accumulating(Run):
         self.code(f"gradients = {self.values.gradients()}")
 
     def write_backward_before(self) -> None:
-        self.write_forward_pass()
-        self.write_start("loss.backward()", self.case.loss)
+        with self._indented("with network.no_sync():" if self.case.parallel else ""):
+            self.write_forward_pass()
+            self.write_start("loss.backward()", self.case.loss)
 
     def write_start(self, call: str, loss: Loss | None) -> None:
         """A call that starts a backward pass. It raises where the loss requires no gradient."""

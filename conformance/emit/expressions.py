@@ -71,7 +71,7 @@ def _lists(values: object) -> str:
 
 def elements(array: Array, source: str) -> str:
     """The elements of an array as a user would write them, where `source` is a general expression."""
-    if array.fill.kind == "values":
+    if array.fill.kind == "values" and source.endswith(")"):  # else those of a rank
         return source.removeprefix("np.array(").removesuffix(")")
     if array.fill.kind == "full" and array.fill.numbers[0] in (0, 1):
         shape = array.shape[0] if len(array.shape) == 1 else array.shape

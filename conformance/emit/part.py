@@ -114,6 +114,8 @@ class Words:
     #: ranks, where each is a process or a thread: both paths are run on each of `{ranks}` ranks.
     rank: str = ""
     start: str = ""
+    #: The function that makes a module data parallel.
+    data_parallel: str = ""
     #: The keyword with a text as the value of an option of recompute that takes none.
     wrong_option: str = ""
 
