@@ -153,6 +153,8 @@ class Walk:
     escaped: set[tuple[Place, int]] = field(default_factory=set)
     #: The signatures of statements, once they are known.
     known: Mapping[Site, Signature] = field(default_factory=dict)
+    #: Statements that compute one thing in one execution, and another in another.
+    differing: set[Site] = field(default_factory=set)
     _numbers: dict[object, int] = field(default_factory=dict)
     _made: dict[int, Made] = field(default_factory=dict)
     _values: dict[int, Any] = field(default_factory=dict)
@@ -237,7 +239,9 @@ class Walk:
             return [self._constant(number.astype(equation.params["new_dtype"]))]
         results = self._apply(equation, operands, here.place)
         if here.place is not None:
-            rerun = here.block if here.again or RERUN in here.names else 0
+            # JAX runs a function again in the one around it where all that it reads is known.
+            block = here.block or here.place.frame
+            rerun = block if here.again or RERUN in here.names else 0
             back = in_backward(here.names, self.program)
             self.events.append(Event(here.place, name, tuple(results), rerun, back))
         self._escape(*(operand for operand in operands if operand.place != here.place))
@@ -452,8 +456,8 @@ def is_key(value: Any) -> bool:
 def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
     """The signature of each statement, from the events of a forward pass without gradients.
 
-    A statement has none if a flag makes its executions differ: the gradient of one may compute what is
-    the result of another.
+    A statement has none, and is among `walk.differing`, if a flag or a number makes its executions
+    differ: the gradient of one may compute what is the result of another.
     """
     results: dict[Site, set[int]] = {}
     executed: dict[Site, dict[Place, set[int]]] = {}
@@ -473,12 +477,13 @@ def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
                 masks.setdefault(site, set()).add(value.form)
     for site, names in primitives.items():
         names |= {LAST[site.op]} if site.op in LAST else set()
+    walk.differing = {s for s in results if not set.intersection(*executed[s].values())}
     return {
         site: Signature(
             frozenset(forms), frozenset(masks.get(site, ())), frozenset(primitives[site])
         )
         for site, forms in results.items()
-        if set.intersection(*executed[site].values())
+        if site not in walk.differing
     }
 
 

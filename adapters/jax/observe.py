@@ -25,6 +25,7 @@ from conformance.model.observation import (
     RandomSample,
     RandomState,
     Run,
+    Tree,
 )
 from conformance.model.program import SET, Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
@@ -159,6 +160,12 @@ class Observer(Base):
         array = np.array(value.astype(jnp.float32) if dtype == "bfloat16" else value)
         return Leaf(array, dtype)
 
+    def to_tree(self, value: object) -> Tree:
+        """As in the base class; a traced region gives a number as one of a subclass, with a dtype."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return int(value)
+        return float(value) if isinstance(value, float) else super().to_tree(value)
+
     def numbers(self, generator: object) -> Array | None:
         """A key has no state: it gives the same numbers as long as it is the same key."""
         if not isinstance(generator, jax.Array):
@@ -269,8 +276,10 @@ class Observer(Base):
             shown = [site for site in known if _name(site) not in hidden]
             rerun = Counter({site: self._again(site, known, held) for site in known})
             rerun &= counts.rerun
-        if program.ranks > 1:  # a value in the jaxpr is that of no rank
+        executed = None
+        if {s.region for s in walk.differing} <= {s.region for s in known}:
             executed = _executions(program, loaded.path, counts, rerun, shown)
+        if program.ranks > 1:  # a value in the jaxpr is that of no rank
             return replace(run, executions=executed)
         samples = tuple(
             RandomSample(
@@ -278,9 +287,8 @@ class Observer(Base):
             )
             for site, again, n in counts.drawn
         )
-        counted = _executions(program, loaded.path, counts, rerun, shown)
         return replace(
-            run, executions=counted, samples=(*samples, *drawn) if program.random else None
+            run, executions=executed, samples=(*samples, *drawn) if program.random else None
         )
 
     def _again(self, site: Site, known: Mapping[Site, jaxprs.Signature], held: hlo.Computed) -> int:

@@ -17,6 +17,7 @@ from tests.frameworks import framework
 
 jax = framework("jax", "jax")
 
+from conformance.language.load import load_text  # noqa: E402
 from conformance.language.operations import OF_CALLABLES, OPERATIONS  # noqa: E402
 from conformance.model.case import Case  # noqa: E402
 from conformance.model.observation import Leaf, Observation, Run  # noqa: E402
@@ -39,6 +40,23 @@ ACTIVATION = 2048 * 64 * 4  # bytes of one activation of the memory family
 def written(*body: str, **shapes: tuple[int, ...]) -> Case:
     """A case that runs statements in a region and squares y; its arrays are float64."""
     return sample("one", list(body), shapes)
+
+
+def one_case(nodes: str, procedure: str = "backward") -> Case:
+    """A case of these nodes, with a tensor `x` and two flags."""
+    text = f"""\
+family: fam
+cases:
+  one:
+    title: A title
+    source: Somewhere
+    why: A reason
+    procedure: {procedure}
+    inputs: {{x: {{shape: [3, 4], normal: 0.5}}, v: {{value: true}}, u: {{value: false}}}}
+    program:
+      - {nodes}
+"""
+    return load_text(text, "f.yaml")[0]
 
 
 # -- the numbers of each operation ---------------------------------------------------------------
@@ -164,6 +182,27 @@ def test_calls_of_one_region_count_each(tmp_path: Path) -> None:
     counts = {(e.statement, e.phase): e.count for e in seen.recomputed.executions if e.region}
     # the last product is read by no gradient
     assert counts["z", "forward"] == 4
+
+
+def test_what_runs_again_outside_of_a_recomputed_function_is_seen(tmp_path: Path) -> None:
+    """The second derivative of `abs` is zero, so JAX knows all that its rerun reads."""
+    case = one_case("{recompute: r, takes: x, body: 'n = negative(x); t = abs(n)'}", "second_order")
+    assert reruns(observed(case, "eager", tmp_path).recomputed)["r.n"] == 1
+
+
+def test_statements_that_differ_from_call_to_call_are_not_counted(tmp_path: Path) -> None:
+    region = "{recompute: r, takes: [x, v], gives: [t], body: 't = sin_or_cos(x, v)'}"
+    case = one_case(f"{region}\n      - {{call: r, takes: [t, u], gives: [z]}}")
+    seen = observed(case, "eager", tmp_path)
+    assert seen.recomputed.error is None
+    assert seen.recomputed.executions is None
+
+
+def test_a_number_that_a_traced_region_gives_is_a_number(tmp_path: Path) -> None:
+    region = "{recompute: r, takes: x, gives: [t, 7], body: 't = sin(x)', returned: p}"
+    case = one_case(f"{region}\n      - z = sin(x)\n    outputs: [z, p]")
+    outputs = observed(case, "eager", tmp_path).recomputed.outputs
+    assert repr(outputs).endswith(", 7))")
 
 
 @pytest.mark.parametrize("captured", [True, False])

@@ -20,6 +20,7 @@ from tests.adapters.bench import Bench, reruns  # noqa: E402
 from tests.every_program import not_imported  # noqa: E402
 from tests.operation_samples import offered, operations_of, samples_of, written  # noqa: E402
 from tests.suite_cases import BY_ID  # noqa: E402
+from tests.test_generated import case  # noqa: E402
 
 BENCH = Bench("mlx")
 ADAPTER, emitted, observed = BENCH.adapter, BENCH.emitted, BENCH.observed
@@ -200,3 +201,14 @@ def test_the_rerun_draws_anew_and_its_draws_are_those_of_the_gradient(tmp_path: 
     assert set(samples) == {"forward", "rerun"}
     assert not np.array_equal(samples["forward"], samples["rerun"])
     assert {d.phase for d in seen.plain.samples or ()} == {"forward"}
+
+
+def test_a_draw_that_nothing_needs_has_its_sample(tmp_path: Path) -> None:
+    """Of three calls, the second one's result is not used."""
+    call = "{call: r, takes: x, gives: %s}"
+    drawn = (
+        "{recompute: r, takes: x, gives: t, body: 'u = uniform(shape=[3, 4]); t = multiply(u, x)'}"
+    )
+    one = case(drawn, call % "s", call % "p", "z = add(t, p)")
+    samples = observed(one, "module", tmp_path).recomputed.samples or ()
+    assert len({d.array.tobytes() for d in samples if d.phase == "forward"}) == 3

@@ -54,8 +54,10 @@ class Result:
 @dataclass
 class Results:
     """The results of statements that are still to be computed, and those that have been computed.
-    `inert` are the region and label of statements that returned another one's result."""
+    `drawn` are those of random statements, in the order of the program, and `inert` the region and label
+    of statements that returned another one's result."""
 
+    drawn: list[Result] = field(default_factory=list)
     waiting: list[Result] = field(default_factory=list)
     computed: list[Result] = field(default_factory=list)
     inert: set[tuple[str, str]] = field(default_factory=set)
@@ -127,10 +129,11 @@ class Lazy(Base):
 
         def add_result(site: Site, phase: Phase, names: Mapping[str, Any]) -> None:
             value = names.get(site.label)
-            if isinstance(value, self.array):
-                results.waiting.append(Result(site, phase, self.same(value)))
-            else:
-                results.computed.append(Result(site, phase, value))
+            waits = isinstance(value, self.array)
+            result = Result(site, phase, self.same(value) if waits else value)
+            (results.waiting if waits else results.computed).append(result)
+            if site.op in RANDOM:
+                results.drawn.append(result)
 
         module, name = self.evaluates
         evaluate: Callable[..., None] = getattr(module, name)
@@ -142,10 +145,11 @@ class Lazy(Base):
         trace = Building(program, on_statement=add_result)
         with trace.active(), patch.object(module, name, evaluate_noted):
             loaded.run()
+        # What forward has drawn and nothing needs is computed here, so that each draw has its sample.
         samples = tuple(
             RandomSample(r.site.region, r.site.label, r.phase, self._array(r.value))
-            for r in results.computed
-            if r.site.op in RANDOM
+            for r in results.drawn
+            if r.phase == "forward" or r in results.computed
         )
         executions = _executions(program, loaded.path, trace, results)
         return replace(run, executions=executions, samples=samples if program.random else None)
