@@ -198,6 +198,8 @@ class Flow:
             floating = node.op not in BOOLS and (not tensors or any(tensors))
         kinds = {str(node.options.get("dtype", tensor.dtype)) for tensor in read}
         dtype = "bool" if kinds == {"bool"} else ""
+        if node.op == "to_complex" or ("complex" in kinds and node.op not in ("real", "imag")):
+            dtype = "complex"
         made = tuple(
             Tensor(
                 "computed",

@@ -371,6 +371,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             for r in p.reach.passes
         ),
     ),
+    "first-result-complex": (
+        "the first result of a region is complex",
+        lambda p: any(r.dtype == "complex" for c in p.calls for r in c.results[:1]),
+    ),
     "dict-of-several": (
         "a region takes a dict with two tensors or more",
         lambda p: any(len(inside_of(c, Mapping)) > 1 for c in p.calls),
