@@ -387,6 +387,17 @@ def test_keras_gives_the_value_of_a_variable(node: str, line: str) -> None:
     assert line in found.text
 
 
+def test_what_is_mapped_is_the_argument_of_the_lambda() -> None:
+    """A module around the mapped region has the parameter, whose name the lambda's argument has."""
+    inner = "{recompute: q, takes: [w], gives: [u], body: [u = sin(w)], mapped: true}"
+    one = case(f"{{recompute: r, takes: [x], gives: [t], body: [{inner}, 't = matmul(x, u)']}}")
+    mlx = find_adapter("mlx", ADAPTERS)
+    (module,) = (variant for variant in mlx.variants if variant.name == "module")
+    (made,) = texts(mlx, [(one, module)]).values()
+    assert isinstance(made, Text)
+    assert "(q)(w))(r_module.w)" in made.text.replace("q_module, ", "")
+
+
 def test_paddle_is_not_asked_for_what_it_gets_wrong_without_recompute() -> None:
     """Its gradient of a normalisation is wrong if the weights are frozen, a second backward pass
     through a PyLayer ends the process, and so does one gradient of `solve` alone. `paddle.grad` calls no

@@ -428,7 +428,9 @@ class Forward(Part):
             self.write_results(node, self.recompute.called(node, region), region)
             return
         self.code.wrote("mapped")
-        inner = self.recompute.called(replace(node, takes=region.takes), region)
+        own = set(leaves(region.takes))  # the lambda's arguments, whatever these names are outside
+        with self.body.spelling({n: s for n, s in self.body.spelled.items() if n not in own}):
+            inner = self.recompute.called(replace(node, takes=region.takes), region)
         function = f"lambda {', '.join(self.formals(region))}: {inner}"
         given = [self.body.tree(tree) for tree in node.takes]
         self.write_results(node, self.vectorized(function, given), region)
