@@ -18,7 +18,7 @@ from conformance.language.reach import STEPWISE, around, losses, reach, steps
 from conformance.model.case import Ref, Value, leaves, node_makes, walk
 
 #: Procedures in which the framework is told which gradients are asked for.
-TOLD = ("part", "second_order", "third_order")
+TOLD = ("part", "second_order", "third_order", "jacobian", "jvp_of_gradient")
 
 
 def _moment(step: Step) -> int:
