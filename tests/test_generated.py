@@ -786,3 +786,10 @@ def test_a_normalisation_of_two_elements_loses_more_than_rounding() -> None:
     (one,) = load_text(text + nodes, "f.yaml")
     assert is_stable(one)
     assert not is_stable(one, errors=KERNELS)
+
+
+def test_a_number_divided_by_a_tensor_may_keep_the_tensor_s_inverse() -> None:
+    one = case("d = divide(0.5, w)", region("r", "d", "s = sin(x)", "s"), "z = add(s, 1.0)")
+    kept = expect(one, "early-stop").memory
+    assert kept is not None
+    assert kept.recomputed[1] == 2 * 4 * 4 * 4  # the argument, and 1 / w

@@ -56,7 +56,8 @@ def expected_memory(
         ops = {step.statement.op for step in dataflow.steps}
         views = [(True, False) if ops & kind else (False,) for kind in (VIEWS, _PARTS)]
         masks = any(
-            "mask" in assumed.residuals(step) or _padded(dataflow, step) for step in dataflow.steps
+            "mask" in assumed.residuals(step) or _padded(dataflow, step) or _by_reciprocal(step)
+            for step in dataflow.steps
         )
         for view, part, wide in itertools.product(*views, (False, True)[: 1 + masks]):
             shared = frozenset().union(VIEWS if view else (), _PARTS if part else ())
@@ -131,9 +132,10 @@ class _Way:
     and at most in the recomputed one (`held`), and how what is kept is laid out.
 
     The results of operations in `views` share the memory of their argument. With `wide`, masks take the
-    most bytes per element that implementations use, a convolution keeps a copy with zeros, and a
-    normalisation deviations, else the least. Where the variant says `factors`, `sin`, `cos` and `tanh`
-    keep the factor of their gradient, an array other than the program's tensors.
+    most bytes per element that implementations use, a convolution keeps a copy with zeros, a
+    normalisation deviations, and a division of a number the divisor's inverse, else the least. Where
+    the variant says `factors`, `sin`, `cos` and `tanh` keep the factor of their gradient, an array other
+    than the program's tensors.
     """
 
     assumed: Assumption
@@ -182,6 +184,8 @@ class _Way:
         if self.wide and "x" in words and step.statement.op in _NORMALISING:
             kept[step, "deviation"] = self.dataflow.tensors[step.results[0]].nbytes
             words = set(words) - {"x"}
+        if self.wide and _by_reciprocal(step):
+            kept[step, "reciprocal"] = self.dataflow.tensors[step.results[0]].nbytes
         if "factors" not in self.assumed.regions:
             pass
         elif step.statement.op in _FACTORS:
@@ -286,6 +290,11 @@ class _Way:
             return []
         plainly = self.assumed.runs_plainly
         return [self.residuals(s) for s in steps if s.call is None or plainly(s.call)]
+
+
+def _by_reciprocal(step: Step) -> bool:
+    """Whether it divides a number by a tensor: PyTorch takes 1 / b first, and keeps it."""
+    return step.statement.op == "divide" and not step.arguments.get("a")
 
 
 def _padded(dataflow: Dataflow, step: Step) -> int:
