@@ -19,7 +19,11 @@ from tests.suite_cases import CASES
 #: What a formatted program has between its functions.
 BETWEEN = "\n\n\n"
 #: What variants do not write and no capability names.
-APART = ("tangents of parameters", "a layer that takes an object by position")
+APART = (
+    "tangents of parameters",
+    "a layer that takes an object by position",
+    "a second backward through all_reduce",
+)
 Written = dict[tuple[str, str], tuple[Case, Variant, Text]]
 #: Looks names up, those of each group in a process of its own, in which nothing has been imported but
 #: `imports`. Groups of one package have the import of the package itself in common, which takes longest

@@ -129,6 +129,8 @@ class Statements:
         wanted = [o for o in self.wanted if o.hooks]
         if not (hooking and names and self.choices.chance(40 if wanted else 4)):
             return []
+        if any(o.takes_gradient for o in self.used):
+            return []  # it would be called for that gradient, too
         operation, name = hooking[0], self.choices.one(names)
         self.wanted[:] = [o for o in self.wanted if not o.hooks]
         self.used.append(operation)
@@ -138,6 +140,8 @@ class Statements:
 
     def _may_stand(self, operation: Operation, scope: Scope) -> bool:
         if operation.hooks:  # it stands where `hook` puts it
+            return False
+        if operation.takes_gradient and any(o.hooks for o in self.used):
             return False
         if scope.words.get("mapped"):
             return operation.elementwise
