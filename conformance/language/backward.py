@@ -321,10 +321,23 @@ def _after_kept(of: Backward, call: Call) -> bool:
 
 
 def _read_of(
-    of: Backward, call: Call, tensors: Iterable[Tensor], which: Callable[[Tensor], bool]
+    of: Backward,
+    call: Call,
+    tensors: Iterable[Tensor],
+    which: Callable[[Tensor], bool],
+    *,
+    stepwise: bool = False,
 ) -> bool:
     """Whether backward reads, in a region, what comes from some of these tensors."""
-    return of.reads(call, lambda _: False, [tensor for tensor in tensors if which(tensor)])
+    chosen = [tensor for tensor in tensors if which(tensor)]
+    return of.reads(call, lambda _: False, chosen, stepwise=stepwise)
+
+
+def _overwritten_read(of: Backward, call: Call, *, stepwise: bool = False) -> bool:
+    def later(tensor: Tensor) -> bool:
+        return any(moment > call.moment for moment in tensor.changed)
+
+    return _read_of(of, call, by_reference(call), later, stepwise=stepwise)
 
 
 def _reads_switched(of: Backward, call: Call) -> bool:
@@ -444,9 +457,11 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     "overwritten-read": (
         "backward reads, in a region, what comes from a tensor that it reads by closure, takes by "
         "name or in a container, and that is written over then or later",
-        lambda b, c: _read_of(
-            b, c, by_reference(c), lambda tensor: any(m > c.moment for m in tensor.changed)
-        ),
+        _overwritten_read,
+    ),
+    "overwritten-decides": (
+        "the same, or which of the elements that come from it are largest or positive",
+        lambda b, c: _overwritten_read(b, c, stepwise=True),
     ),
     "given-parameter-read": (
         "backward reads, in a region, what comes from a parameter that is an argument of the region",
