@@ -254,6 +254,7 @@ TABLE: dict[str, list[Row]] = {
         Row("inert", FAIL, "inert: nothing ran again in backward, but block should have", seen={"executions": executions(FORWARD)}),
         Row("nothing-seen", FAIL, "inert", seen={"executions": ()}),
         Row("rerun-twice", FAIL, "block ran again 2 times, expected 1; 1 more counts differ", seen={"executions": executions({**FORWARD, "block rerun": 2, "block.h rerun": 2})}),
+        Row("both-phases", FAIL, "block ran in forward 2 times, expected 1; h in region block ran again 2 times, expected 1", seen={"executions": executions({**FORWARD, **RERUN, "block forward": 2, "block.h rerun": 2})}),
         Row("statement-twice", FAIL, "h in region block ran again 2 times", seen={"executions": executions({**FORWARD, **RERUN, "block.h rerun": 2})}),
         Row("allowed-exceeded", FAIL, "y in region block ran again 2 times, expected 0 or 1 (its result may be kept)", seen={"executions": executions({**FORWARD, **RERUN, "block.y rerun": 2})}),
         Row("statement-missing", FAIL, "h in region block ran again 0 times", seen={"executions": executions({**FORWARD, "block rerun": 1})}),

@@ -174,6 +174,22 @@ def test_what_a_region_keeps_that_no_backward_pass_goes_through() -> None:
     assert found.left == (2, UNIT + 64)  # y and w
 
 
+def test_what_a_region_keeps_whose_gradients_are_not_asked_for() -> None:
+    one = replace(case(region("r", "x", "z = sin(w)"), procedure="part"), wrt=("x",))
+    asked = replace(one, wrt=("w",))
+    for each, left in ((one, (2, UNIT + 64)), (asked, (0, 0))):
+        found = expect(each, "early-stop").memory
+        assert found is not None
+        assert found.left == left
+
+
+def test_a_region_keeps_the_graph_of_an_argument_that_no_gradient_reads() -> None:
+    nodes = "h = exp(x)", region("r", "h", "t = sin(w)"), "z = multiply(y, y)"
+    found = expect(replace(case(*nodes), outputs=(Ref("z"), Ref("t"))), "early-stop").memory
+    assert found is not None
+    assert found.left == (3, 2 * UNIT + 64)  # h and w, and x for the gradient of h
+
+
 @pytest.mark.parametrize("error", ["ValueError, then: {v1: false}", "ValueError"])
 def test_a_program_of_a_higher_order_that_raises_is_written(error: str) -> None:
     flag = HEAD.replace("inputs: {", "inputs: {v1: {value: true}, ")
@@ -656,6 +672,15 @@ def test_numbers_on_the_way_are_finite() -> None:
         assert is_moderate(case(region("r", "x", body, "t"), "z = multiply(y, t)")) is moderate
 
 
+def test_numbers_on_the_way_are_finite_with_what_was_drawn() -> None:
+    samples = [RandomSample("", "d", "forward", np.ones((3, 4)))]
+    for dead, moderate in (("u = log(y)", False), ("u = exp(y)", True)):
+        one = case(
+            "d = dropout(x)", region("r", "y", f"{dead}; t = sin(x)", "t"), "z = multiply(d, t)"
+        )
+        assert is_moderate(one, samples) is moderate
+
+
 def test_a_part_of_a_complex_tensor_may_have_no_gradient() -> None:
     parts = case(region("r", "x", "c = to_complex(x, y); t = real(c)", "t"), "z = multiply(t, t)")
     assert "constant-of-itself" in features_of(parts).case
@@ -665,6 +690,32 @@ def test_outputs_may_hold_a_graph_that_no_backward_pass_goes_through() -> None:
     two = case("a = sin(y)", region("r", "x", "t = sin(x)"), "z = exp(t)")
     assert "graph-left" not in features_of(two).case
     assert "graph-left" in features_of(replace(two, outputs=(Ref("z"), Ref("a")))).case
+    three = case(region("r", "x", "t = sin(x)"), "a = r(y)", "z = exp(t)")
+    assert "graph-left" in features_of(replace(three, outputs=(Ref("z"), Ref("a")))).case
+
+
+def test_a_loss_that_requires_no_gradient_is_passed_over() -> None:
+    of = "per_output\n    outputs: [z, t]\n    gradients: {then: sum(t)}"
+    one = case(region("r", "x", "t = stop_gradient(x)"), "z = multiply(t, x)", procedure=of)
+    assert "node-without-result" in features_of(one).case
+
+
+def test_a_jacobian_of_what_requires_no_gradient_is_zeros() -> None:
+    nodes = "{recompute: r, body: 'z = sin(x)'}"
+    assert "node-detaches-loss" in features_of(case(nodes)).case
+    features = features_of(case(nodes, procedure="jacobian")).case
+    assert "node-detaches-loss" not in features
+    assert {"node-loses-gradient", "node-runs-otherwise"} <= features
+
+
+def test_a_gradient_of_a_constant_tangent_is_none() -> None:
+    torch = find_adapter("torch", ADAPTERS)
+    variant = next(v for v in torch.variants if v.name == "non-reentrant")
+    for node, constant in (("z = negative(t)", True), ("z = exp(t)", False)):
+        one = case(region("r", "x", "t = negative(x)"), node, procedure="gradient_of_jvp")
+        (made,) = texts(torch, [(one, variant)]).values()
+        assert isinstance(made, Text)
+        assert ("autograd.grad(" not in made.text) is constant
 
 
 def test_a_matrix_near_a_singular_one_has_no_steady_solution() -> None:

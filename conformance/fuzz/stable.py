@@ -74,12 +74,19 @@ def is_moderate(case: Case, samples: Sequence[RandomSample] | None = None) -> bo
     """Whether no number is large or not finite, also of those that are computed on the way."""
     # The reference also runs with random numbers of its own, whatever a run has drawn.
     faults: Literal["raise", "ignore"] = "ignore" if samples else "raise"
+    finite = True
+
+    def noted(data: Array) -> Array:
+        nonlocal finite
+        finite = finite and bool(np.all(np.isfinite(data)))
+        return data
+
     try:
         with np.errstate(divide=faults, over=faults, invalid=faults):
-            numbers = _numbers(computed(case, samples=samples))
+            numbers = _numbers(computed(case, noted, samples))
     except FloatingPointError:
         return False
-    return all(bool(np.all(np.abs(one) <= _LARGEST)) for one in numbers)
+    return finite and all(bool(np.all(np.abs(one) <= _LARGEST)) for one in numbers)
 
 
 def cancels(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:

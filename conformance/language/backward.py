@@ -13,7 +13,14 @@ from functools import cached_property, lru_cache
 from itertools import combinations, product
 
 from conformance.language.flow import Call, Flow, Step, Tensor, redrawing, without_elements
-from conformance.language.operations import GLOBAL, OPERATIONS, OTHERS, SAVED
+from conformance.language.operations import (
+    GLOBAL,
+    OPERATIONS,
+    OTHERS,
+    SAVED,
+    VIEWS,
+    WRITTEN,
+)
 from conformance.language.reach import STEPWISE, around, losses, reach, steps
 from conformance.model.case import Ref, Value, leaves, node_makes, walk
 
@@ -505,6 +512,15 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         "a function with its own gradient in a region reads twice what it has saved",
         lambda b, c: any(_saves_twice(step) and step in b.steps for step in b.inside(c)),
     ),
+    "saves-view": (
+        "a function with its own gradient in a region saves a view, or a part of a complex tensor",
+        lambda b, c: any(
+            t.maker is not None and (t.maker.op in VIEWS or OPERATIONS[t.maker.op].parts)
+            for step in b.inside(c)
+            if step.statement.op in WRITTEN
+            for t in b.unpacked(step)
+        ),
+    ),
     "given-by-reference": (
         "a region inside another one saves something for backward, and reads what the outermost one has "
         "computed by closure, takes it by name or in a container",
@@ -546,8 +562,8 @@ OF_CASES: Mapping[str, tuple[str, Callable[[Backward], bool]]] = {
         lambda b: any(overwritten(b, step) for step in b.steps),
     ),
     "graph-left": (
-        "outputs hold what a statement outside of regions has saved, which no backward pass reads",
-        lambda b: any(s.call is None and needed(s) for s in b.held - b.steps),
+        "outputs hold what a statement has saved, in a region or outside, which no backward pass reads",
+        lambda b: any(needed(s) for s in b.held - b.steps),
     ),
     "inner-regions-save": (
         "more calls of regions save something for backward than there are calls of "

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conformance.language.flow import redrawing, without_elements
-from conformance.language.operations import BOOLS, OPERATIONS, OTHERS, SAVED
+from conformance.language.operations import BOOLS, OPERATIONS, OTHERS, SAVED, WRITTEN
 from conformance.model.case import (
     Again,
     Array,
@@ -46,8 +46,6 @@ _CONSTANT = {
     "astype": (1,),
     "raise_if": (1,),
 }
-#: Operations written in Python, which are given zeros for a gradient that there is none of.
-_FILLING = frozenset({"custom_sin", "asking_sin"})
 
 
 class NodeError(Exception):
@@ -342,12 +340,17 @@ class Run:
 
     # -- backward -------------------------------------------------------------------------------------
 
+    def asks(self, loss: Loss) -> bool:
+        """Whether a loss requires a gradient."""
+        tensor = self.names[loss.name]
+        return isinstance(tensor, _Tensor) and tensor.asks
+
     def backward(self, loss: Loss, only: Collection[str], retain: bool = False) -> None:
         """A backward pass from a loss, to some tensors only where these are given. Raises
         `NodeError`."""
         tensor = self.names[loss.name]
         assert isinstance(tensor, _Tensor)
-        if not tensor.asks:
+        if not self.asks(loss):
             raise NodeError("detached")
         self._only = {id(self.given[name]) for name in only}
         self._back = True
@@ -447,7 +450,7 @@ class Run:
 
 def _through(node: _Node, numbers: list[int | None], argument: int) -> int | None:
     """The gradient of an argument of a statement; `None` where those of all results are."""
-    if node.operation in _FILLING:
+    if node.operation in WRITTEN:
         numbers = [number or 0 for number in numbers]
     defined = [(place, number) for place, number in enumerate(numbers) if number is not None]
     if not defined:

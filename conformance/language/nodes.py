@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from conformance.language.backward import backward, overwritten
 from conformance.language.flow import Flow
 from conformance.language.graph import NodeError, Run
+from conformance.model.case import Loss
 
 
 class Nodes:
@@ -40,23 +41,29 @@ class Nodes:
         self.holds = not opaque.behind() <= direct.behind()
         if case.loss is None:
             return
+        losses = [case.loss]
+        if case.procedure.kind in ("second_backward", "per_output"):
+            losses.append(case.then or case.loss)
+        # The program differentiates no loss that depends on nothing that requires a gradient.
+        losses = [loss for loss in losses if direct.asks(loss)]
         try:
-            plain = list(_steps(direct))
+            plain = list(_steps(direct, losses))
             fewest = plain
             if set(case.wrt) != set(direct.asking):
-                fewest = list(_steps(Run(case, opaque=False), case.wrt)) if case.wrt else []
+                least = Run(case, opaque=False)
+                fewest = list(_steps(least, losses, case.wrt)) if case.wrt else []
             self.wanted = [one.entered for one in fewest] or [{}] * len(plain)
-        except NodeError:  # the loss depends on nothing that requires a gradient
+        except NodeError:
             return
         try:
-            seen = list(_steps(opaque))
+            seen = list(_steps(opaque, losses))
             self.draws, self.detaches = opaque.draws, opaque.detaches
         except NodeError as error:
             self.raised = str(error)
             return
         self.operations = opaque.otherwise
-        for every, found, least in zip(plain, seen, self.wanted, strict=True):
-            self._compare(every, found, least)
+        for steps in zip(plain, seen, self.wanted, strict=True):
+            self._compare(*steps)
 
     def _compare(self, plain: _Seen, opaque: _Seen, least: Mapping[str, int]) -> None:
         for name, (number, passes) in plain.gradients.items():
@@ -84,20 +91,16 @@ class _Seen:
     entered: dict[str, int]
 
 
-def _steps(run: Run, wanted: Collection[str] = ()) -> Iterator[_Seen]:
-    """What a procedure sees, one backward pass after the other, for all gradients or for those that are
-    wanted alone. Raises `NodeError`."""
-    case = run.case
-    assert case.loss is not None
-    kind = case.procedure.kind
-    losses = [case.loss]
-    if kind in ("second_backward", "per_output"):
-        losses.append(case.then or case.loss)
+def _steps(run: Run, losses: Sequence[Loss], wanted: Collection[str] = ()) -> Iterator[_Seen]:
+    """What a procedure sees, one backward pass of each loss after the other, for all gradients or for
+    those that are wanted alone. Raises `NodeError`."""
+    case, kind = run.case, run.case.procedure.kind
     for number, loss in enumerate(losses, 1):
         for tensor in run.asking.values():
             tensor.gradient, tensor.passes = None, 0
         only = case.wrt if kind == "part" else wanted
-        run.backward(loss, only, retain=number < len(losses))
+        if kind != "jacobian" or run.asks(loss):  # that of a constant is zeros
+            run.backward(loss, only, retain=number < len(losses))
         entered: Counter[str] = Counter()
         for moment, count in run.entered.items():
             entered[run.calls[moment]] += count

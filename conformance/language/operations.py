@@ -374,6 +374,8 @@ OTHERS = RANDOM - GLOBAL
 COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 #: Operations whose result may be the same memory as their argument.
 VIEWS = frozenset(o.name for o in _ALL if o.view and not o.parts)
+#: Operations whose gradient is written in Python, and given zeros where there is no gradient.
+WRITTEN = frozenset({"custom_sin", "asking_sin"})
 #: Arguments that a tape saves of an operation for less than their values: for the shape or the dtype.
 SAVED: Mapping[str, frozenset[str]] = {
     "avg_pool2d": frozenset({"x"}),

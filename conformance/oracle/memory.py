@@ -50,7 +50,7 @@ def expected_memory(
     for assumed in assumptions(case, dataflow, declared, alternatives=True):
         ends = (*dataflow.outputs, dataflow.loss)
         alive = dataflow.differentiated(assumed.active, ends)
-        held = _held(assumed, ends)
+        held = _held(dataflow, assumed.active, ends)
         units = minimal_units(assumed)
         # Without a reshaped tensor, or without a mask, ways to lay them out differ in nothing.
         ops = {step.statement.op for step in dataflow.steps}
@@ -92,24 +92,32 @@ def expected_memory(
 
 def _left(case: Case, dataflow: Dataflow) -> tuple[int, int]:
     """The tensors, and their bytes, that outermost regions keep after the backward passes, since these
-    do not go through all of their graph."""
-    active = dataflow.active(array.name for array in case.arrays if array.gradient)
+    do not go through all of their graph: what the regions read, and what leads to it."""
+    asking = [array.name for array in case.arrays if array.gradient]
+    active = dataflow.active(asking)
+    # With `part`, backward goes to the tensors that are asked for alone.
+    wanted = dataflow.active(case.wrt) if case.procedure.kind == "part" else active
     # Gradients that are differentiated themselves leave the graph of forward as it is.
     ends = () if case.procedure.order > 1 else (dataflow.loss, dataflow.second_loss)
-    freed = dataflow.differentiated(active, ends)
-    held = dataflow.differentiated(active, dataflow.outputs) - freed
+    freed = dataflow.differentiated(wanted, ends)
+    held = _held(dataflow, active, dataflow.outputs) - freed
     calls = [c for c in dataflow.calls if c.parent is None and not held.isdisjoint(c.steps)]
     kept = {n for call in calls for n in (*call.taken, *(call.read - call.made))}
+    # The graph of an argument that no gradient reads is not in the plain run.
+    more = held - dataflow.differentiated(active, dataflow.outputs)
+    kept |= {n for s in more if s.call is None for n in (*s.reads, *s.results)}
     return len(kept), sum(dataflow.tensors[n].nbytes for n in kept)
 
 
-def _held(assumed: Assumption, ends: Iterable[int | None]) -> frozenset[Step]:
+def _held(
+    dataflow: Dataflow, active: frozenset[int], ends: Iterable[int | None]
+) -> frozenset[Step]:
     """The steps that may save residuals in the recomputed run: those that the ends depend on, and those
     that arguments of regions do. A region keeps an argument that no gradient reads, and so its graph."""
     kept: set[int | None] = set(ends)
     while True:
-        held = assumed.dataflow.differentiated(assumed.active, kept)
-        calls = [call for call in assumed.dataflow.calls if not held.isdisjoint(call.steps)]
+        held = dataflow.differentiated(active, kept)
+        calls = [call for call in dataflow.calls if not held.isdisjoint(call.steps)]
         taken = {n for call in calls if call.parent is None for n in (*call.taken, *call.read)}
         if taken <= kept:
             return held

@@ -74,16 +74,21 @@ def _inert(
 
 
 def _wrong_counts(wrong: tuple[Count, ...]) -> Verdict:
-    first = wrong[0]
+    of_phase = {c.phase: c for c in reversed(wrong)}
+    first = [c for c in wrong if c is of_phase[c.phase]]  # the first one of each phase
     names = [f"{place_name(c.region, c.statement)} {c.phase}" for c in wrong[:8]]
     expected = "; ".join(f"{n} {Allowed(c.allowed)}" for n, c in zip(names, wrong, strict=False))
     observed = "; ".join(f"{n} {c.observed}" for n, c in zip(names, wrong, strict=False))
-    verb = "ran in forward" if first.phase == "forward" else "ran again"
-    reason = f" ({first.reason})" if first.reason else ""
-    more = f"; {len(wrong) - 1} more counts differ" if len(wrong) > 1 else ""
-    message = f"{place_name(first.region, first.statement)} {verb} {first.observed} times"
-    message += f", expected {Allowed(first.allowed)}{reason}{more}"
-    return CHECK.verdict(Status.FAIL, message, expected, observed, facts=wrong)
+    named = "; ".join(map(_wrong_count, first))
+    more = f"; {len(wrong) - len(first)} more counts differ" if len(wrong) > len(first) else ""
+    return CHECK.verdict(Status.FAIL, named + more, expected, observed, facts=wrong)
+
+
+def _wrong_count(count: Count) -> str:
+    verb = "ran in forward" if count.phase == "forward" else "ran again"
+    reason = f" ({count.reason})" if count.reason else ""
+    place = place_name(count.region, count.statement)
+    return f"{place} {verb} {count.observed} times, expected {Allowed(count.allowed)}{reason}"
 
 
 CHECK = Check("executions", _judge, applies=lambda case: case.procedure.kind != "jvp")
