@@ -421,6 +421,31 @@ def test_alternatives_are_all_allowed_and_explained() -> None:
     assert pinned["r", "y", "rerun"].counts == (0,)
 
 
+def _saving(policy: str) -> Case:
+    """A region inside another one, whose policies keep a result of the inner one, or not."""
+    lines = "      - recompute: r\n        takes: x\n        gives: a\n        body:\n"
+    lines += "          - recompute: s\n            takes: x\n            gives: a\n"
+    lines += f"            body: [{policy}]\n            save: [m]\n      - z = sin(a)\n"
+    text = HEAD + "    program:\n" + lines + "    outputs: z\n    gradients: {of: sum(z)}\n"
+    return load_text(text, "test.yaml")[0]
+
+
+def test_what_an_inner_policy_keeps_is_computed_again_in_the_region_around_it() -> None:
+    """As counted in the jaxpr of `jax.checkpoint`."""
+    found = _reruns(_saving("m = sin(x), a = sin(m)"), "minimal", {})
+    assert (found["m"], found["a"]) == ((1,), (0,))
+    # The mask as well: with the result, or once more in the inner region if it was not kept there.
+    found = _reruns(_saving("h = sin(x), 'm = dropout(h)', a = sin(m)"), "minimal", {})
+    assert set(found["m"]) == {1, 2}
+
+
+def test_statistics_of_a_normalisation_do_not_depend_on_its_bias() -> None:
+    found = _reruns(
+        case(region("c = sin(b)", "h = sin(x)", "y = layer_norm(h, b, c)")), "minimal", {}
+    )
+    assert (found["h"], set(found["c"])) == ((1,), {0, 1})
+
+
 def test_residuals_move_the_stop() -> None:
     program = case(region("m = matmul(x, w1)", "y = relu(m)"))
     assert _reruns(program, "early-stop", {})["y"] == (1,)

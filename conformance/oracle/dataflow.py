@@ -141,6 +141,16 @@ class Step:
         """The numbers of all tensors among its arguments."""
         return tuple(n for numbers in self.arguments.values() for n in numbers)
 
+    @cached_property
+    def mask_reads(self) -> tuple[int, ...]:
+        """The numbers of the tensors that its mask depends on: none for what is drawn, and none that it
+        only adds, whose gradient reads nothing, such as the bias of a normalisation."""
+        if self.statement.op in RANDOM:
+            return ()
+        needs = OPERATIONS[self.statement.op].needs
+        added = {name for name, ways in needs.items() if not any(ways)}
+        return tuple(n for name, ns in self.arguments.items() if name not in added for n in ns)
+
 
 class Dataflow:
     """One forward pass of a case, unrolled.
@@ -242,7 +252,8 @@ class Assumption:
     what `OPERATIONS` lists under `needs`. `declared` are the residuals that the variant declares for
     operations (`residuals` in its adapter.yaml, words separated by blanks), which take precedence.
     `active` are the tensors through which gradients flow, `differentiated` the steps whose gradients
-    are taken. `mask_alone`: a dropout mask can be recomputed without the tensor that it masks.
+    are taken. `mask_alone`: a mask can be recomputed from what it depends on alone: that of a dropout
+    without the tensor that it masks, the statistics of a normalisation without the bias.
     `merged_to_end`: a region with `merge_adjacent` that no other one follows runs again to its end.
     `through`: cheap statements outside of regions run again for the gradients that read their results.
     `mask_kept`: a policy that keeps the results of an operation keeps its mask, too.
@@ -305,6 +316,12 @@ class Assumption:
         return "last" in self.regions and segment is not None and segment.last
 
 
+def _has_mask(step: Step) -> bool:
+    """Whether a gradient of a step may read a mask."""
+    needs = OPERATIONS[step.statement.op].needs.values()
+    return any("mask" in words for ways in needs for words in ways)
+
+
 def assumptions(
     case: Case, dataflow: Dataflow, declared: Mapping[str, str], *, alternatives: bool
 ) -> Iterator[Assumption]:
@@ -323,7 +340,8 @@ def assumptions(
     asking = [array.name for array in case.arrays if array.gradient]
     pairs = {(frozenset(asking), frozenset(case.wrt))}
     pairs |= {(frozenset(names), frozenset(names)) for names in (asking, case.wrt)}
-    masks = (True, False) if alternatives and not RANDOM.isdisjoint(used) else (True,)
+    masked = any(step.mask_reads != step.reads for step in dataflow.steps if _has_mask(step))
+    masks = (True, False) if alternatives and masked else (True,)
     merged = any(region.merge_adjacent for region in case.regions())
     ends = () if dataflow.loss is None else (dataflow.loss,)
     for kept, wanted in sorted(pairs, key=lambda p: (sorted(p[0]), sorted(p[1]))):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from conformance.language.operations import BOOLS, COSTLY, RANDOM, VIEWS
+from conformance.language.operations import BOOLS, COSTLY, VIEWS
 from conformance.model.case import Case, Position, Region, flat
 from conformance.model.observation import Allowed, Phase
 from conformance.oracle.dataflow import Assumption, Call, Dataflow, Key, Step, assumptions, walk
@@ -203,7 +203,11 @@ def _solved(assumption: Assumption, unit: Unit) -> list[Unit]:
             inner += _solved(assumption, below)
     available = _available(assumption, unit, direct)
     wanted, reruns = _residuals(assumption, direct, available)
-    wanted += [n for u in inner if u.calls[0].parent in unit.calls for n in u.reads]
+    inside = [u for u in inner if u.calls[0].parent in unit.calls]
+    wanted += [n for u in inside for n in u.reads]
+    again, masked = _kept_inside(assumption, inside, available)
+    wanted += again
+    reruns |= masked
     made = unit.producers
     reads: set[int] = set()
     kept: set[int] = set()
@@ -253,8 +257,25 @@ def _residuals(
             saved and (assumption.mask_kept or not step.kept)
         ):
             masks.add(step)
-            if step.statement.op not in RANDOM or not assumption.mask_alone:
-                wanted += step.reads
+            wanted += step.mask_reads if assumption.mask_alone else step.reads
+    return wanted, masks
+
+
+def _kept_inside(
+    assumption: Assumption, inside: Iterable[Unit], available: Set[int]
+) -> tuple[list[int], set[Step]]:
+    """What the unit around some units computes again because their policies keep it only until their
+    own gradients, which it runs: (numbers of tensors, steps that run again for their mask)."""
+    wanted: list[int] = []
+    masks: set[Step] = set()
+    for unit in inside:
+        kept = frozenset(n for call in unit.calls for n in call.kept)
+        wanted += kept & unit.kept_results
+        own = {step for step in unit.steps if step.kept and step.call in unit.calls}
+        for step in own & assumption.differentiated if assumption.mask_kept else ():
+            if "mask" in assumption.residuals(step) and available.isdisjoint(step.results):
+                masks.add(step)
+                wanted += step.mask_reads if assumption.mask_alone else step.reads
     return wanted, masks
 
 
