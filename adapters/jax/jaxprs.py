@@ -502,16 +502,27 @@ class Counts:
 
 
 def count(
-    events: Sequence[Event], known: Mapping[Site, Signature], *, higher: bool = False
+    events: Sequence[Event],
+    known: Mapping[Site, Signature],
+    *,
+    higher: bool = False,
+    alone: Sequence[Event] = (),
 ) -> Counts:
     """Executions of statements: how often a result of theirs is computed.
 
     A statement was rerun where one of its results, or its mask, is computed in a rerun. Equations for
     gradients of the same line have other forms. The gradient of a recomputed statement may compute its
     value too, so a value counts once per recomputed function. With gradients of a `higher` order it
-    also counts once per forward evaluation: the second derivative of a sine contains that sine. No
-    derivative draws, so what is drawn counts each time.
+    also counts once per forward evaluation: the second derivative of a sine contains that sine. Calls
+    of one function that JAX has traced once look like one evaluation, so it counts as often as it is
+    computed `alone`, in the forward pass without gradients. No derivative draws, so what is drawn counts
+    each time.
     """
+    #: How often each value of a statement is computed without gradients.
+    often = Counter((event.place.site, value.number) for event in alone for value in event.results)
+    #: By value: how often it is computed, and in which places.
+    computed: Counter[tuple[Site, int, int, int]] = Counter()
+    places: Counter[tuple[Site, int, int, int]] = Counter()
     forward: Counter[tuple[Site, int]] = Counter()
     again: Counter[tuple[Site, int]] = Counter()
     lines: Counter[tuple[Site, int, int]] = Counter()
@@ -526,16 +537,22 @@ def count(
             wanted = signature.results | (signature.masks if event.rerun else frozenset())
             if value.form not in wanted:
                 continue
-            if event.rerun or (higher and site.op not in RANDOM):
-                key = (event.rerun or event.place, value.number)
-                if key in seen:
-                    continue
-                seen.add(key)
-            (again if event.rerun else forward)[site, value.form] += 1
+            key = (event.rerun or event.place, value.number)
+            once = event.rerun or (higher and site.op not in RANDOM)
+            new = not once or key not in seen
+            seen.add(key)
             if not event.rerun:
-                lines[site, event.place.lines[-1], value.form] += 1
-            if site.op in RANDOM and value.form in signature.results:
+                one = (site, event.place.lines[-1], value.form, value.number)
+                computed[one] += 1
+                places[one] += new
+            elif new:
+                again[site, value.form] += 1
+            if new and site.op in RANDOM and value.form in signature.results:
                 drawn.append((site, bool(event.rerun), value.number))
+    for (site, line, form, own), times in computed.items():
+        times = max(places[site, line, form, own], min(times, often[site, own]))
+        forward[site, form] += times
+        lines[site, line, form] += times
     entered: Counter[str] = Counter()
     for (site, _, _), number in lines.items():
         entered[site.region] = max(entered[site.region], number)

@@ -262,7 +262,7 @@ class Observer(Base):
                 closed = jax.make_jaxpr(executables.scoped(lambda: _arrays(loaded.run())))()
             events = walk.run(closed)
         higher = program.procedure in ("second_order", "third_order")
-        counts = jaxprs.count(events, known, higher=higher)
+        counts = jaxprs.count(events, known, higher=higher, alone=alone)
         rerun, shown = counts.rerun, list(known)
         if self._jitted:
             held = hlo.Computed()

@@ -184,6 +184,18 @@ def test_calls_of_one_region_count_each(tmp_path: Path) -> None:
     assert counts["z", "forward"] == 4
 
 
+@pytest.mark.parametrize("procedure", ["second_order", "third_order"])
+def test_calls_with_the_same_arguments_count_each(procedure: str, tmp_path: Path) -> None:
+    """JAX traces the region once, and both calls have the lines of the first."""
+    region = "{recompute: r, takes: x, body: 't = sin(x)'}"
+    case = one_case(
+        f"{region}\n      - {{call: r, takes: [x], gives: u}}\n      - z = add(t, u)", procedure
+    )
+    seen = observed(case, "eager", tmp_path).recomputed
+    counts = {(e.region, e.statement): e.count for e in seen.executions if e.phase == "forward"}
+    assert counts["r", "t"] == counts["r", ""] == 2
+
+
 def test_what_runs_again_outside_of_a_recomputed_function_is_seen(tmp_path: Path) -> None:
     """The second derivative of `abs` is zero, so JAX knows all that its rerun reads."""
     case = one_case("{recompute: r, takes: x, body: 'n = negative(x); t = abs(n)'}", "second_order")
