@@ -249,6 +249,16 @@ REGION: Mapping[str, tuple[str, Shows]] = {
             for step in p.reach.needed.steps.intersection(steps(c.items))
         ),
     ),
+    "keeps-complex": (
+        "a policy keeps the result of an operation, which is complex",
+        lambda p: any(
+            tensor.dtype == "complex"
+            for c in p.calls
+            for item in c.items
+            if isinstance(item, Step) and p.region.saves(item.statement)
+            for tensor in item.makes
+        ),
+    ),
     "saved-read-twice": (
         "a function in a region has a gradient of its own, which reads what it has saved twice",
         lambda p: any(s.options.get("reads", 1) != 1 for s in p.statements),
