@@ -11,12 +11,14 @@ _LIBRARIES = ("libjax_common.so", "xla_extension.so")  # the second up to jaxlib
 
 def drop_unknown() -> None:
     """Take such flags out of `XLA_FLAGS`: what they switch off is not there either. XLA reads the flags
-    when its first backend starts, and names all that it knows in its library."""
+    when its first backend starts, and names all that it knows in its library, each as a
+    text of C's."""
     folder = Path(jaxlib.__file__).parent
     library = next((folder / name for name in _LIBRARIES if (folder / name).is_file()), None)
     flags = os.environ.get("XLA_FLAGS", "").split()
     if library is None or not flags:
         return
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        known = [f for f in flags if text.find(f.lstrip("-").partition("=")[0].encode()) >= 0]
+        names = {flag: flag.lstrip("-").partition("=")[0].encode() for flag in flags}
+        known = [flag for flag in flags if text.find(b"\0" + names[flag] + b"\0") >= 0]
     os.environ["XLA_FLAGS"] = " ".join(known)

@@ -23,6 +23,7 @@ from conformance.model.program import Program, Site
 from conformance.observe.worker import ranks
 from conformance.observe.worker.observer import Counts
 from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.random_state import Reader
 from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
 
@@ -136,7 +137,7 @@ class Observer(Base):
     settings = SETTINGS
     together = True
     resolution = 0
-    state_readers = (("torch", "get_rng_state"),)
+    state_readers: tuple[Reader, ...] = (("torch", "get_rng_state"),)
     rehearsals = 0  # an eager kernel keeps nothing from run to run
 
     def __init__(self, variant: str) -> None:
@@ -161,7 +162,7 @@ class Observer(Base):
         return Leaf(np.array(value.numpy(force=True)), dtype)  # a tangent may be a ZeroTensor
 
     def generator(self) -> Array | None:
-        return np.array(torch.rand(4))
+        return torch.rand(4).numpy(force=True)
 
     def nbytes(self, value: object) -> int:
         return value.untyped_storage().nbytes() if isinstance(value, torch.Tensor) else 0
@@ -174,7 +175,8 @@ class Observer(Base):
     def numbers(self, generator: object) -> Array | None:
         if not isinstance(generator, torch.Generator):
             return None
-        return np.array(torch.rand(4, generator=generator))
+        drawn = torch.rand(4, generator=generator, device=generator.device)
+        return drawn.numpy(force=True)
 
     def held(self) -> int | None:
         return None if self._live is None else int(self._live.nbytes)

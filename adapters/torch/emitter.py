@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from conformance.drivers.adapter import Variant
+from conformance.drivers.adapter import CPU, Variant
 from conformance.emit import usual
 from conformance.emit.accumulating import CALLS, Accumulating, functions
 from conformance.emit.code import BACKWARD, FORWARD
@@ -185,7 +185,8 @@ class TorchTensors(Tensors):
         return f"torch.tensor({source}, dtype=torch.{array.dtype}{gradient})"
 
     def framework_generator(self, seed: int) -> str:
-        return f"torch.Generator().manual_seed({seed})"
+        device = self.words.device and f'"{self.words.device}"'
+        return f"torch.Generator({device}).manual_seed({seed})"
 
 
 class Parameters(TorchTensors):
@@ -397,4 +398,10 @@ def emitter(case: Case, variant: Variant) -> Emitter:
         parts = parts.but(*parallel.IMPORTS)
     if case.parallel:
         parts = parts.but(lists="nothing")
+    if variant.device != CPU:
+        parts = parts.but(
+            first=f'torch.set_default_device("{variant.device}")',
+            device=variant.device,
+            autocast=WORDS.autocast.replace(CPU, variant.device),
+        )
     return Emitter(case, variant, parts)

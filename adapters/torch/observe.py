@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from .eager import Observer as Eager
 
 #: The variants whose programs `torch.compile` compiles.
@@ -21,4 +23,8 @@ def Observer(variant: str) -> Eager:  # noqa: N802 (the name that adapters have 
         from .kernels import Kernels
 
         return Kernels(variant)
+    if os.environ.get("CONFORMANCE_DEVICE") == "cuda":
+        from .cuda import OnCuda
+
+        return OnCuda(variant)
     return Eager(variant)

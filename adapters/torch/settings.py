@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch.utils import _device
@@ -21,14 +22,20 @@ SETTINGS: Mapping[str, Setting] = {
     "the default device": (lambda: _device.CURRENT_DEVICE, torch.set_default_device),
     "whether gradients are recorded": (torch.is_grad_enabled, torch.set_grad_enabled),
     "the number of threads": (torch.get_num_threads, torch.set_num_threads),
-    "autocast": (
-        lambda: torch.is_autocast_enabled("cpu"),
-        lambda on: torch.set_autocast_enabled("cpu", on),
-    ),
-    "autocast's dtype": (
-        lambda: torch.get_autocast_dtype("cpu"),
-        lambda dtype: torch.set_autocast_dtype("cpu", dtype),
-    ),
+    **{
+        f"autocast on {device}": (
+            partial(torch.is_autocast_enabled, device),
+            partial(torch.set_autocast_enabled, device),
+        )
+        for device in ("cpu", "cuda")
+    },
+    **{
+        f"autocast's dtype on {device}": (
+            partial(torch.get_autocast_dtype, device),
+            partial(torch.set_autocast_dtype, device),
+        )
+        for device in ("cpu", "cuda")
+    },
     "the detection of anomalies": (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
     "deterministic algorithms": (
         torch.are_deterministic_algorithms_enabled,

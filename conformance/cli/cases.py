@@ -10,7 +10,7 @@ import typer
 
 from conformance import store
 from conformance.cli import options
-from conformance.drivers.adapter import Adapter, find_adapter
+from conformance.drivers.adapter import CPU, Adapter, find_adapter
 from conformance.drivers.implementation import adapt, describe
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ConformanceError, nearest
@@ -100,6 +100,7 @@ def emit(
     case: options.CaseName,
     adapter: options.AdapterName,
     variant: options.VariantName,
+    device: options.DeviceName = CPU,
     implementation: options.ImplementationName = None,
     option: options.ImplementationOptions = [],  # noqa: B006 (typer copies it)
     always: options.ImplementationAlways = [],  # noqa: B006
@@ -114,7 +115,7 @@ def emit(
     """
     paths = find_paths(cases, adapters_folder)
     named, code = options.case_named(case, paths.cases)
-    owner = find_adapter(adapter, paths.adapters)
+    owner = find_adapter(adapter, paths.adapters).on(device)
     if implementation is not None:
         owner = adapt(owner, completed(owner, describe(implementation, option, always)))
     chosen = owner.variant(variant.removeprefix(f"{owner.name}/"))

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from conformance.cli import options
-from conformance.drivers.adapter import Variant
+from conformance.drivers.adapter import CPU, Variant
 from conformance.drivers.implementation import describe
 from conformance.errors import ClusterError
 from conformance.exits import Exit
@@ -64,6 +64,7 @@ def fuzz(
     release: Annotated[
         str, typer.Option(help="With --scheduler: the release, where workers have several.")
     ] = "",
+    device: options.DeviceName = CPU,
     implementation: options.ImplementationName = None,
     option: options.ImplementationOptions = [],  # noqa: B006
     always: options.ImplementationAlways = [],  # noqa: B006
@@ -89,7 +90,10 @@ def fuzz(
     limits = {"time_limit": time_limit}
     cluster = Cluster(scheduler) if scheduler else None
     on = partial(cluster.release, wanted=release) if cluster else None
-    (chosen,) = select([adapter], variant, paths, described, limits=limits, release=on).chosen
+    selection = select(
+        [adapter], variant, paths, described, limits=limits, release=on, device=device
+    )
+    (chosen,) = selection.chosen
     if examples is None and minutes is None:
         examples = _EXAMPLES
     run = _Run(chosen, paths, chosen.variants if variant else chosen.variants[:1])

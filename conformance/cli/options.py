@@ -64,6 +64,7 @@ _AN_ADAPTER = "An adapter's name, or the path of its folder"
 AdapterName = Annotated[str, _option("--adapter", f"{_AN_ADAPTER}.", _adapters)]
 AdapterNames = Annotated[list[str], _option("--adapter", f"{_AN_ADAPTER}; repeatable.", _adapters)]
 VariantName = Annotated[str, _option("--variant", "A variant's name.", _variants)]
+DeviceName = Annotated[str, _option_of_a_run("--device")]
 ImplementationName = Annotated[str | None, _option_of_a_run("--implementation")]
 ImplementationOptions = Annotated[list[str], _option_of_a_run("--option")]
 ImplementationAlways = Annotated[list[str], _option_of_a_run("--always")]

@@ -56,7 +56,7 @@ class History:
         pairs, cells = dict(self.pairs), {pair: dict(row) for pair, row in self.cells.items()}
         for run in runs:
             release = run.header.versions.get(package, "")
-            if not release:
+            if not release or "device" in run.header.versions:
                 raise ResultsError(f"the run names no version of {package}", where=run.path)
             made = {result.pair: _cell(result) for result in run.results}
             pairs[release] = sum(cell not in (NOT_RUN, NOT_OFFERED) for cell in made.values())

@@ -8,7 +8,7 @@ A folder holds `adapter.yaml` (what this module reads), `emitter.py` (a function
 
 import importlib.metadata
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +28,8 @@ Style = OneOf["call", "transform", "module"]
 M = TypeVar("M", bound=BaseModel)
 #: The adapter for the oracle itself, which computes what is expected of the others.
 REFERENCE = "reference"
+#: The device of programs that are told no other.
+CPU = "cpu"
 #: The folder of the package `conformance`.
 _PACKAGE = Path(__file__).resolve().parents[1]
 DISCIPLINES: Mapping[str, str] = {
@@ -157,6 +159,13 @@ class Keyword(Strict):
     """The variants that it belongs to (`torch/selective`): the implementation is built on these."""
 
 
+class Device(Strict):
+    """What programs need to run on another device than the CPU (`--device`)."""
+
+    environment: dict[str, str] = {}
+    """Set before the first import, over the adapter's and the variant's."""
+
+
 class AdapterModel(Strict):
     """The file `adapter.yaml`."""
 
@@ -185,6 +194,8 @@ class AdapterModel(Strict):
     computes. A case whose plain program raises one is not offered."""
     programs: dict[str, str] = {}
     """Programs in the folder `programs` that are about another variant than the first, and which."""
+    devices: dict[str, Device] = {}
+    """The devices besides the CPU that programs can run on, by the names that `--device` takes."""
     variants: dict[str, VariantModel]
     advice: dict[str, str] = {}
     """The variants that the framework's page is about, the best one for most people first, and in a
@@ -221,6 +232,8 @@ class Variant:
     implementation: Implementation | None = None
     #: What `AdapterModel.missing` says.
     missing: tuple[str, ...] = ()
+    #: Where programs run (`Adapter.device`).
+    device: str = CPU
 
     @property
     def id(self) -> str:
@@ -238,6 +251,8 @@ class Adapter:
     deviations: Path | None = None
     #: The release of its first package on the workers of a cluster.
     on_cluster: str = ""
+    #: Where programs run: `cpu`, or one of the model's devices.
+    device: str = CPU
 
     @property
     def name(self) -> str:
@@ -286,8 +301,26 @@ class Adapter:
                 where=self.folder / "adapter.yaml",
                 hint=nearest(name, self.model.variants),
             )
-        missing = tuple(self.model.missing)
-        return Variant(self.name, name, self.model.variants[name], self.implementation, missing)
+        model, missing = self.model.variants[name], tuple(self.model.missing)
+        return Variant(self.name, name, model, self.implementation, missing, self.device)
+
+    def environment(self, variant: str) -> dict[str, str]:
+        """What is set before the first import in the worker of a variant."""
+        own = self.model.variants[variant].environment
+        device = self.model.devices.get(self.device, Device())
+        return self.model.environment | own | device.environment
+
+    def on(self, device: str) -> Self:
+        """The adapter with its programs on another device. Raises `AdapterError` where it has none of
+        that name."""
+        devices = {CPU: Device(), **self.model.devices}
+        if device not in devices:
+            raise AdapterError(
+                f"adapter {self.name!r} has no device {device!r}",
+                where=self.folder / "adapter.yaml",
+                hint=f"it has {', '.join(devices)}",
+            )
+        return replace(self, device=device)
 
     def load(self, module: str) -> ModuleType:
         """The adapter's module of that name, out of its package. Raises `AdapterError`."""

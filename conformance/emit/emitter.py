@@ -167,6 +167,8 @@ class Emitter:
         code(f'Source: {in_docstring(case.source)}\n"""\n')
         for line in self._import_lines():
             code(line)
+        if self.words.first:
+            code(f"\n{self.words.first}")
         self.body.write_helpers()
         self.recompute.write_helpers()
         self.tensors.write_inputs()

@@ -54,6 +54,9 @@ class Words:
 
     #: Import lines; those that a program does not use are removed.
     imports: Sequence[str] = ()
+    #: A line after the imports, and the device that programs name; empty where the framework chooses.
+    first: str = ""
+    device: str = ""
     #: For each operation a format string over its arguments and options, or a function of a `Call`.
     operations: Mapping[str, Writer] = field(default_factory=dict)
     #: Functions that a program defines for itself, by the operation that calls them.

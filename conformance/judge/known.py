@@ -79,6 +79,9 @@ class FormModel(BaseModel):
     )
     since: Release = Field("", description="The first release that is known to deviate.")
     fixed: Release = Field("", description="The first release that does not deviate any more.")
+    device: str = Field(
+        "", description="The device that deviates (`cpu`, `cuda`), where not all do."
+    )
 
 
 class CauseModel(FormModel):
@@ -159,6 +162,7 @@ class Entry:
     sometimes: str = ""
     since: str = ""
     fixed: str = ""
+    device: str = ""
     shared: str = ""
     catalog: Catalog = field(default_factory=Catalog, repr=False, compare=False)
 
@@ -299,6 +303,7 @@ def _entries(model: CauseModel, where: str) -> Iterator[Entry]:
                 sometimes=form.sometimes or model.sometimes,
                 since=form.since or model.since,
                 fixed=form.fixed or model.fixed,
+                device=form.device or model.device,
             )
 
 
@@ -312,9 +317,14 @@ def _condition(model: ConditionModel, where: str) -> Condition:
     return condition
 
 
-def in_release(entries: Iterable[Entry], release: str) -> tuple[Entry, ...]:
-    """The entries whose deviation is in this release of the framework; all for no release."""
-    return tuple(entry for entry in entries if not release or entry.is_in(release))
+def in_release(entries: Iterable[Entry], release: str, device: str = "") -> tuple[Entry, ...]:
+    """The entries whose deviation is in this release of the framework, and on this device; all for no
+    release, and for no device."""
+    return tuple(
+        entry
+        for entry in entries
+        if (not release or entry.is_in(release)) and (not device or entry.device in ("", device))
+    )
 
 
 def bound(entries: Iterable[Entry], catalog: Catalog) -> tuple[Entry, ...]:

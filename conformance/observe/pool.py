@@ -124,7 +124,7 @@ class Pool:
 
     def _worker(self, variant: str) -> _Worker:
         model = self.adapter.model.variants[variant]
-        environment = self.adapter.model.environment | model.environment
+        environment = self.adapter.environment(variant)
         key = frozenset(environment.items()), variant if model.own_process else ""
         if key not in self._workers:
             self._workers[key] = _Worker(self.adapter, environment, self.log)

@@ -61,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
             limits={name: option(name) for name in LIMITS if option(name) is not None},
             shard=option("shard"),
             release=partial(cluster.release, wanted=option("release")) if cluster else None,
+            device=option("device"),
         )
     except ConformanceError as error:
         raise pytest.UsageError(printable(str(error))) from error

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-from conformance.drivers.adapter import Adapter, Variant, find_adapter
+from conformance.drivers.adapter import CPU, Adapter, Variant, find_adapter
 from conformance.drivers.implementation import Described, adapt
 from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.judge.known import Catalog, Entry, bound, in_release, read
@@ -96,13 +96,15 @@ def select(
     limits: Mapping[str, float] = MappingProxyType({}),
     shard: str = "",
     release: Callable[[str], str] | None = None,
+    device: str = CPU,
 ) -> Selection:
     """Read what a run needs. A variant is named alone or with its adapter (`torch/reentrant`);
     `described` is somebody's own recompute, to be put in the place of one adapter's, and `known` a
     list of known deviations that takes the place of one adapter's, or a variant (`torch/reentrant`)
     that shares its own with somebody's recompute. `named` are patterns of the ids of cases, all if there
     are none; of these, `smoke` chooses the smoke cases. `limits` (`LIMITS`) take the place of the
-    adapters'. `release` says which release of the adapter of a name runs, where it does not run here.
+    adapters'. `release` says which release of the adapter of a name runs, where it does not run here;
+    `device` where programs run.
 
     Raises `ConformanceError` for anything that does not exist or is malformed.
     """
@@ -110,7 +112,7 @@ def select(
         if not 0 < value < float("inf"):
             option = f"--{name.replace('_', '-')}"
             raise ConformanceError(f"found {option} {value:g}, expected a number above 0")
-    found = [find_adapter(name, paths.adapters) for name in dict.fromkeys(adapters)]
+    found = [find_adapter(name, paths.adapters).on(device) for name in dict.fromkeys(adapters)]
     selected = [replace(a, model=a.model.model_copy(update=dict(limits))) for a in found]
     selected = _on_cluster(selected, described, release)
     shares: list[str] = []
@@ -219,8 +221,8 @@ def built_on(described: Described, variants: Sequence[str], adapters: Path) -> D
 
 
 def _known(adapter: Adapter) -> tuple[Entry, ...]:
-    """The known deviations of the release that is installed."""
-    return in_release(read(adapter.known), adapter.release)
+    """The known deviations of the release that is installed, on the device where programs run."""
+    return in_release(read(adapter.known), adapter.release, adapter.device)
 
 
 def _shared(variants: Iterable[str], paths: Paths) -> tuple[Entry, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from conformance import __version__
-from conformance.drivers.adapter import Variant
+from conformance.drivers.adapter import CPU, Variant
 from conformance.errors import BrokenAdapterError, ClusterError, ConformanceError, WriteError
 from conformance.exits import Exit
 from conformance.judge.known import Entry
@@ -294,13 +294,14 @@ class Suite:
 
     def _header(self, chosen: Chosen) -> Header:
         name, implementation = chosen.adapter.name, chosen.adapter.implementation
+        device = {} if chosen.adapter.device == CPU else {"device": chosen.adapter.device}
         return Header(
             suite=__version__,
             adapter=name,
             variants=tuple(v.id for v in chosen.variants),
             disciplines={v.id: v.model.discipline for v in chosen.variants},
             accuracy={v.id: v.model.accuracy for v in chosen.variants if v.model.accuracy},
-            versions={"platform": platform.platform(), **self._versions[name]},
+            versions={"platform": platform.platform(), **device, **self._versions[name]},
             cases=self.selection.hash,
             selection=self._selection_in_words(),
             shard=str(self.selection.shard or ""),
