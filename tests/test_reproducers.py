@@ -121,9 +121,11 @@ def test_a_program_shows_what_goes_wrong(file: Path) -> None:
     own = ADAPTERS[adapter]
     entries = [entry for entry in read(own.known) if entry.cause == file.stem]
     error = errors(adapter, variables_of(file))[str(file)]
-    if in_release(entries, own.release):
+    if in_release(entries, own.release, own.device):
         # On a busy machine what is measured may be cut short: once more, alone.
         error = error and ends([str(file)])[str(file)]
         assert not error, f"`python {file}` does not show it any more:\n{error}"
     else:
-        assert error, f"{own.release} is said to be without it, but `python {file}` shows it"
+        assert error, (
+            f"{own.release} on {own.device} is said to be without it, but `python {file}` shows it"
+        )

@@ -164,6 +164,8 @@ class Device(Strict):
 
     environment: dict[str, str] = {}
     """Set before the first import, over the adapter's and the variant's."""
+    residuals: dict[str, str] = {}
+    """What gradients keep there, over what the variants say."""
 
 
 class AdapterModel(Strict):
@@ -302,13 +304,18 @@ class Adapter:
                 hint=nearest(name, self.model.variants),
             )
         model, missing = self.model.variants[name], tuple(self.model.missing)
+        if own := self._there.residuals:
+            model = model.model_copy(update={"residuals": model.residuals | own})
         return Variant(self.name, name, model, self.implementation, missing, self.device)
 
     def environment(self, variant: str) -> dict[str, str]:
         """What is set before the first import in the worker of a variant."""
         own = self.model.variants[variant].environment
-        device = self.model.devices.get(self.device, Device())
-        return self.model.environment | own | device.environment
+        return self.model.environment | own | self._there.environment
+
+    @property
+    def _there(self) -> Device:
+        return self.model.devices.get(self.device, Device())
 
     def on(self, device: str) -> Self:
         """The adapter with its programs on another device. Raises `AdapterError` where it has none of
@@ -346,6 +353,8 @@ def read_adapter(folder: Path) -> Adapter:
     for variants in (model.variants, *model.implementations.values()):
         for name, one in variants.items():
             check_words(f"variant {name!r}", one.lacks, one.refuses, one.residuals, file)
+    for name, device in model.devices.items():
+        check_words(f"device {name!r}", (), (), device.residuals, file)
     return Adapter(folder.resolve(), model)
 
 
