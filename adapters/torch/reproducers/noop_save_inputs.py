@@ -1,4 +1,4 @@
-"""A region inside `vmap` raises: `checkpoint` saves its arguments in a function that has no rule for it."""
+"""A region inside `vmap` raises: `checkpoint` saves its arguments in a function without a rule."""
 
 import torch
 from torch.utils.checkpoint import checkpoint
