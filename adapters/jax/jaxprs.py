@@ -276,7 +276,10 @@ class Walk:
         unknown, where the whole loop is one statement of the program, which then counts once."""
         params = equation.params
         body, length = params["jaxpr"], params["length"]
-        consts, carries = params["num_consts"], params["num_carry"]
+        if "ft_in" in params:  # since JAX 0.11
+            consts, carries = (len(part) for part in params["ft_in"].unpack()[:2])
+        else:
+            consts, carries = params["num_consts"], params["num_carry"]
         fixed, carried = operands[:consts], operands[consts : consts + carries]
         self._escape(*operands)
         if here.place is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
 from torch.utils.checkpoint import checkpoint
+
+from conformance.observe.worker.threads import entering
 
 from .eager import Mode, Observer
 from .storages import Storages
@@ -50,7 +52,11 @@ class OnCuda(Observer):
     def dispatching(self, make: Callable[[Storages], Mode]) -> Iterator[Mode]:
         """As in the base class. Backward runs in the thread that calls it: one of PyTorch's own follows
         no lines of Python."""
-        with super().dispatching(make) as mode, torch.autograd.set_multithreading_enabled(False):
+
+        def own() -> AbstractContextManager[object]:
+            return torch.autograd.set_multithreading_enabled(False)
+
+        with super().dispatching(make) as mode, own(), entering(own):
             yield mode
 
 

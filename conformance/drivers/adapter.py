@@ -164,6 +164,8 @@ class Device(Strict):
 
     environment: dict[str, str] = {}
     """Set before the first import, over the adapter's and the variant's."""
+    lacks: dict[str, str] = {}
+    """Capabilities that no variant has there, and why."""
     residuals: dict[str, str] = {}
     """What gradients keep there, over what the variants say."""
 
@@ -304,8 +306,12 @@ class Adapter:
                 hint=nearest(name, self.model.variants),
             )
         model, missing = self.model.variants[name], tuple(self.model.missing)
-        if own := self._there.residuals:
-            model = model.model_copy(update={"residuals": model.residuals | own})
+        there = self._there
+        changed = {
+            "lacks": model.lacks | there.lacks,
+            "residuals": model.residuals | there.residuals,
+        }
+        model = model.model_copy(update=changed)
         return Variant(self.name, name, model, self.implementation, missing, self.device)
 
     def environment(self, variant: str) -> dict[str, str]:
@@ -354,7 +360,7 @@ def read_adapter(folder: Path) -> Adapter:
         for name, one in variants.items():
             check_words(f"variant {name!r}", one.lacks, one.refuses, one.residuals, file)
     for name, device in model.devices.items():
-        check_words(f"device {name!r}", (), (), device.residuals, file)
+        check_words(f"device {name!r}", device.lacks, (), device.residuals, file)
     return Adapter(folder.resolve(), model)
 
 
