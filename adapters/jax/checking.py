@@ -23,7 +23,16 @@ from .observe import Observer
 _AGAIN = "rematted_computation"
 #: Equations of which each has a jaxpr of its own, and that compute nothing by themselves.
 _CALLS = frozenset(
-    {"pjit", "jit", "remat2", "checkpoint", "custom_jvp_call", "custom_vjp_call", "closed_call"}
+    {
+        "pjit",
+        "jit",
+        "remat2",
+        "checkpoint",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "closed_call",
+        "eval_jaxpr",
+    }
 )
 
 #: Why reruns are not told where recomputation brings derivative rules and nothing has their name.

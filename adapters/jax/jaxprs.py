@@ -37,7 +37,11 @@ REFERRING = {"new_ref": 1, "get": 1, "swap": 2, "addupdate": 2, "freeze": 1}
 RECOMPUTED = frozenset({"remat2", "checkpoint"})
 JITTED = frozenset({"jit", "pjit"})
 #: Primitives that call a function, and the parameters that hold one.
-CALLS = RECOMPUTED | JITTED | {"closed_call", "custom_jvp_call", "custom_vjp_call", "shard_map"}
+CALLS = (
+    RECOMPUTED
+    | JITTED
+    | {"closed_call", "eval_jaxpr", "custom_jvp_call", "custom_vjp_call", "shard_map"}
+)
 CALLED = ("jaxpr", "call_jaxpr")
 #: The primitives that make the mask of an operation that has one (`conformance.language.operations`).
 MASKS = frozenset({"random_bits", "reduce_sum", "lu"})
