@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import full_type_pb2, types_pb2
+from tensorflow.python.framework.ops import EagerTensor
 
 from conformance.model.observation import Leaf
 
@@ -17,7 +18,6 @@ from . import following
 
 #: Address and bytes.
 Place = tuple[int, int]
-EagerTensor = type(tf.constant(0))
 #: Enum values of dtypes whose tensors have no elements that NumPy could view.
 _WITHOUT_SIZE = (types_pb2.DT_RESOURCE, types_pb2.DT_STRING, types_pb2.DT_VARIANT)
 

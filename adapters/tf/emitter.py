@@ -25,7 +25,7 @@ from conformance.model.program import Site
 from conformance.model.steps import asking, ever_asking
 from conformance.oracle.reached import reached
 
-from . import loops, operations
+from . import loops, operations, ranks
 
 #: The procedures that take gradients a second time.
 AGAIN = ("second_backward", "per_output", "second_order", "third_order")
@@ -51,6 +51,8 @@ WORDS = Words(
         for name in {names}:
             values[name].assign(0.5 * values[name])
         """,
+    rank="rank()",
+    start=ranks.START,
     holds="tensors",
     changes={
         "freeze": 'asked = [name for name in asked if name != "{name}"]',
@@ -68,8 +70,19 @@ class Variables(Tensors):
     def tensor(self, array: Array, source: str) -> str:
         if array in self.case.inputs:
             return f"tf.constant({source}, dtype=tf.{array.dtype})"
-        trainable = "" if array.gradient else ", trainable=False"
-        return f"tf.Variable({source}, dtype=tf.{array.dtype}{trainable})"
+        options = f"dtype=tf.{array.dtype}" + ("" if array.gradient else ", trainable=False")
+        if array.by_rank:
+            return f"variable_of_rank({source}, {options})"
+        if self.case.parallel:
+            options += ", aggregation=tf.VariableAggregation.MEAN"
+        return f"tf.Variable({source}, {options})"
+
+    def write_inputs(self) -> None:
+        if self.case.ranks > 1:
+            self.code(ranks.RANK)
+        if any(array.by_rank for array in (*self.case.parameters, *self.case.state)):
+            self.code(ranks.OF_RANK)
+        super().write_inputs()
 
     def framework_generator(self, seed: int) -> str:
         return f"tf.random.Generator.from_seed({seed})"
@@ -280,6 +293,20 @@ class Taped(Run):
             self._write_taped("tf.GradientTape()")
             arguments = ["loss", f"sources{cotangent}"]
             self.write_backward("tape.gradient", *arguments, into="gradients")
+            if self.case.parallel:
+                self._write_mean()
+
+    def _write_mean(self) -> None:
+        """The gradients of parameters, averaged over the ranks; those that are `None` have no mean."""
+        assert self.case.loss is not None
+        sources, there = self._sources(), reached(self.case, self.case.loss)
+        shared = [name for name in self._trained() if name in there]
+        averaged = 'tf.distribute.get_replica_context().all_reduce("mean", {})'
+        if sources == shared:
+            self.code(f"gradients = {averaged.format('gradients')}")
+        else:
+            self.code(f"shared = {self.values.entries(shared, 'gradients')}")
+            self.code(f"gradients |= {averaged.format('shared')}")
 
     def _write_order(self, order: int, cotangent: str) -> None:
         """Gradients up to an order, a tape around the tapes of the order before."""

@@ -30,7 +30,7 @@ from conformance.observe.worker.phases import announced
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace, executions
 
-from . import buffers, compiled, following, hlo, lines, profiler, sampling
+from . import buffers, compiled, following, hlo, lines, profiler, replicas, sampling
 
 #: Executions of statements or regions by phase.
 Counted = Counter[tuple[Site, Phase]]
@@ -71,7 +71,9 @@ class Observer(Base):
     resolution = 0
 
     def __init__(self, variant: str) -> None:
-        variant = "eager" if variant == "keras-model" else variant
+        if variant == "mirrored":
+            replicas.divide_cpu()
+        variant = "eager" if variant in ("keras-model", "mirrored") else variant
         super().__init__(variant)
         self._forget()
         self.methods = {
@@ -115,6 +117,8 @@ class Observer(Base):
         unobserved: dict[str, str] = {}
         if program.procedure == "jacobian":
             unobserved["executions"] = "the rows are computed by a graph of their own"
+        if program.ranks > 1:
+            unobserved["peak memory"] = "the profiler sees the allocations of all ranks together"
         if self.variant not in ONE_GRAPH:
             return unobserved
         unobserved["retained memory"] = (
@@ -132,7 +136,8 @@ class Observer(Base):
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         try:
             run = super().run(loaded, unobserved)
-            if run.error is None and loaded.program.procedure == "backward":
+            measured = "peak memory" not in unobserved
+            if measured and run.error is None and loaded.program.procedure == "backward":
                 run = replace(run, peak=self._highest(loaded))
             return run
         finally:
@@ -294,6 +299,10 @@ class Observer(Base):
         tf.random.set_seed(None)
 
     def observe(self, program: Program) -> Observation:
+        if program.ranks > 1:  # by an observer of the rank's own
+            return replicas.observe(
+                program.ranks, lambda: Base.observe(Observer("mirrored"), program)
+            )
         observation = super().observe(program)
         if self.variant == "eager":
             return observation

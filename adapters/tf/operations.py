@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from conformance.emit import usual
 from conformance.emit.emitter import RAISE_IF, Call, Writer
 
+from . import ranks
+
 #: Functions that a program carries along where it uses the operation: images are NCHW in a case,
 #: and TensorFlow computes on them in NHWC on the CPU.
 HELPERS: Mapping[str, str] = {
     "raise_if": RAISE_IF,
+    **ranks.HELPERS,
     "conv2d": """
         def conv2d(x, w, strides, padding):
             # On the CPU, convolutions are computed in NHWC.
@@ -124,6 +127,7 @@ def _numpy_uniform(call: Call, draw: str = "np.random.uniform") -> str:
 
 #: How TensorFlow writes each operation.
 OPERATIONS: Mapping[str, Writer] = {
+    **ranks.OPERATIONS,
     **usual.OPERATORS,
     **usual.functions("tf"),
     **usual.reductions("tf.reduce_"),
