@@ -151,7 +151,7 @@ class Computed:
 
     `instructions` are all instructions, duplicates in fusions included. `values` are the distinct values
     that they compute; a value computed from a barrier's results is another one. `behind` are those
-    values that belong to a rerun and are computed from a barrier's results.
+    values that belong to a rerun: computed from a barrier's results, or by instructions of forward, too.
     """
 
     instructions: Counter[Key] = field(default_factory=Counter)
@@ -185,6 +185,9 @@ class _Values:
         #: Values that a barrier gives, with what is computed from them; and those of reruns among them.
         self._barred: set[int] = set()
         self._again: set[int] = set()
+        #: Values that instructions of reruns make, and those that others make.
+        self._reruns: set[int] = set()
+        self._others: set[int] = set()
 
     def run(self, *, apart: bool) -> None:
         """Evaluate the module; with `apart`, its arguments count as a barrier's results."""
@@ -196,13 +199,13 @@ class _Values:
     def counts(self) -> Computed:
         """By statement and primitive: the values made but for those that the same line and primitive
         reads itself."""
-        computed = Computed()
+        computed, again = Computed(), self._again | (self._reruns & self._others)
         for (site, line, primitive), made in self._made.items():
             ends = [value for value in made if value[0] not in self._read[site, line, primitive]]
             key, distinct = key_of(site, primitive), set(ends)
             computed.instructions[key] += sum(times for _, times in ends)
             computed.values[key] += sum(times for _, times in distinct)
-            computed.behind[key] += sum(times for n, times in distinct if n in self._again)
+            computed.behind[key] += sum(times for n, times in distinct if n in again)
         return computed
 
     def _number(self, key: object) -> int:
@@ -267,6 +270,7 @@ class _Values:
         key = site, around[-1], one.op_name.rsplit("/", 1)[-1]
         self._made.setdefault(key, []).append((value, times))
         self._read.setdefault(key, set()).update(operands)
+        (self._reruns if rerun else self._others).add(value)
         if rerun and value in self._barred:
             self._again.add(value)
 

@@ -316,6 +316,32 @@ def test_a_loop_counts_as_often_as_it_goes_round(tmp_path: Path) -> None:
         assert counted(run, "forward")["s"] == counted(run, "rerun")["s"] == rounds
 
 
+@pytest.mark.parametrize(
+    ("scopes", "again"), [(["", "rerun"], 1), (["", ""], 0), (["rerun"] * 2, 0)]
+)
+def test_what_forward_and_a_rerun_both_compute_is_a_rerun(
+    scopes: list[str], again: int, tmp_path: Path
+) -> None:
+    """One value twice: in fusions of one phase it is a copy, in forward and in a rerun it is not."""
+    hlo: Any = ADAPTER.load("hlo")
+    program = emitted(chain(*LAYER), "jit", tmp_path)
+    line = next(number for number, site in program.lines.items() if site.label == "s")
+
+    class Module(hlo.Module):  # type: ignore[misc]
+        def lines(self, frame: int, file: str) -> list[int]:
+            return [line]
+
+    names = {"": "jit(f)/sin", "rerun": f"jit(f)/transpose/{hlo.RERUN}/sin"}
+    made = [
+        hlo.Instruction(f"sin.{n}", "sine", "f32[2]", ("x",), "", "", names[scope], 1)
+        for n, scope in enumerate(scopes)
+    ]
+    given = hlo.Instruction("x", "parameter", "f32[2]", (), "0", "", "", 0)
+    values = hlo._Values(Module("main", {"main": [given, *made]}), program)
+    values.run(apart=False)
+    assert sum(values.counts().behind.values()) == again
+
+
 def test_a_module_without_an_entry_is_refused() -> None:
     hlo: Any = ADAPTER.load("hlo")
     with pytest.raises(ValueError, match="no entry computation"):
