@@ -128,6 +128,8 @@ TABLE = [
      [{**drawn("numpy_uniform"), "preserve_rng": False}, "z = sin(y)"]),
     ("other-draw-again", [drawn("numpy_uniform", last=True), "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("other-draw-again", [FREE, "z = sin(y)"], [{**FREE, "preserve_rng": False}, "z = sin(y)"]),
+    ("draws-anew", [{**FREE, "preserve_rng": False}, "z = sin(y)"],
+     [FREE, {"recompute": "s(y)", "body": "z = sin(y)", "preserve_rng": False}]),
     ("other-draw-early", [drawn("numpy_uniform"), "z = sin(y)"],
      [drawn("numpy_uniform", last=True), "z = sin(y)"]),
     ("draw-after-kept-draw", [{**BOTH_DRAW, "save": ["u"]}, "z = sin(y)"], [BOTH_DRAW, "z = sin(y)"]),
@@ -218,6 +220,8 @@ TABLE = [
     ("not-reached-as-operation", [NAMED, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("reached-with-keywords", [NAMED, "z = sin(y)"], [NAMED, "z = sin(x)"]),
     ("node-frees-graph", ["h = sin(x)", "a = exp(h)", FREES, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("node-frees-graph", ["h = multiply(x, 3)", "a = negative(h)", FREES, "z = sin(y)"],
+     ["h = add(x, 3)", "a = negative(h)", FREES, "z = sin(y)"]),
 ]  # fmt: skip
 
 

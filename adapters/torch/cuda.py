@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -52,12 +52,16 @@ class OnCuda(Observer):
     def dispatching(self, make: Callable[[Storages], Mode]) -> Iterator[Mode]:
         """As in the base class. Backward runs in the thread that calls it: one of PyTorch's own follows
         no lines of Python."""
-
-        def own() -> AbstractContextManager[object]:
-            return torch.autograd.set_multithreading_enabled(False)
-
-        with super().dispatching(make) as mode, own(), entering(own):
+        with super().dispatching(make) as mode, in_its_thread(), entering(in_its_thread):
             yield mode
+
+
+@contextmanager
+def in_its_thread() -> Iterator[None]:
+    """Run backward in the thread that calls it. PyTorch's own context manager sets the flag when it is
+    made, which may be in another thread than the one that enters it."""
+    with torch.autograd.set_multithreading_enabled(False):
+        yield
 
 
 def _told(name: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from conformance.language.operations import BOOLS, OPERATIONS
+from conformance.language.operations import BOOLS, OPERATIONS, RANDOM
 from conformance.model.case import (
     Again,
     Array,
@@ -334,6 +334,13 @@ def redrawing(case: Case) -> frozenset[str]:
                 if isinstance(node, Again | Region):
                     left.append(node.region if isinstance(node, Again) else node.name)
     return frozenset(found)
+
+
+def draws_anew(case: Case) -> bool:
+    """Whether a region that need not preserve the random state draws, so that gradients may be those of
+    other numbers."""
+    free = redrawing(case)
+    return any(region in free and s.op in RANDOM for region, s in case.statements())
 
 
 def in_order(tree: Tree, formal: Tree) -> Iterator[str]:

@@ -475,7 +475,7 @@ def _given(
 
 
 def _saved(statement: Statement, names: _Names) -> frozenset[str]:
-    """Words for what a statement saves for its gradients."""
+    """Words for what a statement saves for its gradients, numbers, too."""
     operation = OPERATIONS[statement.op]
     given = {
         name.removesuffix("..."): _tensors(argument, names)
@@ -483,8 +483,7 @@ def _saved(statement: Statement, names: _Names) -> frozenset[str]:
     }
     asking = [name for name in operation.needs if any(t.asks for t in given[name])]
     words = {word for name in asking for word in operation.needs[name][0]}
-    words |= SAVED.get(statement.op, frozenset()) if asking else frozenset()
-    return frozenset(word for word in words if word in ("out", "mask") or given[word])
+    return frozenset(words | SAVED.get(statement.op, frozenset()) if asking else ())
 
 
 def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:

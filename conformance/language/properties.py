@@ -13,7 +13,7 @@ from math import prod
 from conformance.language import as_operation, hooking, nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
 from conformance.language.containers import CONTAINERS
-from conformance.language.flow import Call, Flow, Step, returned, themselves
+from conformance.language.flow import Call, Flow, Step, draws_anew, returned, themselves
 from conformance.language.operations import OPERATIONS, RANDOM
 from conformance.language.place import (
     FEWER,
@@ -457,6 +457,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     "coarse": (
         "numbers of the program are compared as those of half precision are",
         lambda f: f.case.tolerance.rtol >= HALF,
+    ),
+    "draws-anew": (
+        "a region draws that need not preserve the random state, or that is inside such a region",
+        lambda f: draws_anew(f.case),
     ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),

@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from conformance.language.flow import draws_anew
 from conformance.language.operations import OPERATIONS, RANDOM
-from conformance.model.case import FORWARD_MODE, Case, Change, Statement, walk
+from conformance.model.case import FORWARD_MODE, Case, Change
 from conformance.model.containers import Listed, alike
 from conformance.model.observation import Array, Expected, Leaf, Phase, RandomSample, Tree
 from conformance.model.steps import stepped
@@ -62,11 +63,10 @@ def expect(
             raise
         # Not every framework shows what passes of other shapes, or without gradients, have drawn.
         evaluated, samples = _evaluated(case, None)[rank], None
-    anew = [node for r in case.regions() if not r.preserve_rng for node in walk(r.body)]
     unknown: tuple[str, ...] = ()
     if samples is None and case.uses(RANDOM):
         unknown = ("outputs", "losses", "parameters", "state", "gradients", "again")
-    elif any(isinstance(node, Statement) and node.op in RANDOM for node in anew):
+    elif draws_anew(case):
         unknown = ("parameters", "gradients", "again")
         if case.procedure.kind == "train":
             unknown += ("outputs", "losses")

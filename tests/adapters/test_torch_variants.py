@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -366,3 +368,17 @@ def test_contexts_are_entered_around_forward_and_around_each_rerun(tmp_path: Pat
         assert module.entered == []
         module.run(module.recomputed)
         assert module.entered == ["forward"] * regions + ["rerun"] * regions
+
+
+def test_on_a_device_backward_runs_in_the_thread_that_calls_it() -> None:
+    """In a thread of PyTorch's own, no line of Python can be followed."""
+    package = type(BENCH.observer("reentrant")).__module__.rpartition(".")[0]
+    cuda = importlib.import_module(f"{package}.cuda")
+    told = []
+    with cuda.entering(cuda.in_its_thread):
+        assert torch._C._is_multithreading_enabled()
+        thread = Thread(target=lambda: told.append(torch._C._is_multithreading_enabled()))
+        thread.start()
+        thread.join()
+        assert torch._C._is_multithreading_enabled()
+    assert told == [False]

@@ -5,6 +5,10 @@ from torch.utils.checkpoint import checkpoint
 
 torch.set_default_device("cuda")
 x = torch.ones(3, requires_grad=True)
+y = checkpoint(lambda x: x * torch.rand(()), x, use_reentrant=True)
+y.sum().backward()
+assert not torch.allclose(x.grad, y), "the gradient is the number that x was multiplied with"
+
 y = checkpoint(lambda x: x * torch.rand(3), x, use_reentrant=True)
 try:
     y.sum().backward()

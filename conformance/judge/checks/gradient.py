@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from conformance.judge.arrays import Against, is_none_or_zero, is_unexpected, summaries
 from conformance.judge.checks.evidence import Check, Evidence
 from conformance.judge.checks.value import agreed
-from conformance.language.operations import RANDOM
+from conformance.language.flow import draws_anew
 from conformance.model.facts import Difference
 from conformance.model.observation import Array
 from conformance.model.verdict import Status, Verdict
@@ -68,8 +68,7 @@ def _compare(
         if fault.in_plain:
             return CHECK.verdict(Status.BROKEN, fault.words(), facts=(fault,))
         status = Status.FAIL
-        free = {region.name for region in evidence.case.regions() if not region.preserve_rng}
-        if any(region in free and s.op in RANDOM for region, s in evidence.case.statements()):
+        if draws_anew(evidence.case):
             fault, status = replace(fault, may_draw=True), Status.REPORT
         wanted = expected if fault.against == "reference" else plain.get(name)
         sides = summaries(wanted, recomputed.get(name))
