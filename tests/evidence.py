@@ -76,6 +76,7 @@ def procedure(text: str) -> tuple[str, str]:
 
 PLAIN = case()
 RANDOM = case(_DROPOUT)
+SLOPES = case(("y = multiply(h, c)", "y = rrelu(h)"))
 FREE = case(_DROPOUT, ("takes: x", "takes: x\n        preserve_rng: false"))
 #: One region that must draw alike, one that need not.
 BOTH = case(

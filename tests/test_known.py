@@ -104,6 +104,23 @@ def test_one_that_shows_sometimes_is_expected_wherever_it_is_seen(status, messag
 
 
 @pytest.mark.parametrize(
+    ("check", "dtype", "expected"),
+    [
+        ("gradient", "bfloat16", Triage.EXPECTED),
+        ("gradient", "float32", Triage.UNEXPECTED),
+        ("executions", "bfloat16", Triage.UNEXPECTED),
+    ],
+)
+def test_a_difference_may_be_within_the_tolerance_of_half_precision(check, dtype, expected):
+    text = GOOD.replace("shape: [2, 3]", f"shape: [2, 3], dtype: {dtype}")
+    (case,) = load_text(text, "good.yaml")
+    condition = Condition(("op:sin",))
+    entry = replace(ENTRY, check=check, cases=(), when=(condition,), catalog=Catalog([case]))
+    (item,) = triaged([entry], result(verdict(Status.PASS, check=check), case=case.id))
+    assert item.triage is expected
+
+
+@pytest.mark.parametrize(
     ("words", "expected"),
     [((), Triage.EXPECTED), (("expected-error",), Triage.UNEXPECTED)],
 )

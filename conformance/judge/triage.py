@@ -68,8 +68,8 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
     covering = [e for e in entries if e.covers(result.case, result.variant, verdict.check)]
     raised = any(isinstance(fact, Raised) for fact in verdict.facts)
     hidden = raised and not verdict.status.deviates
-    seen = (e for e in covering if not e.lenient and (e.of_errors or not hidden))
-    entry = next(seen, None)
+    strict = [e for e in covering if not e.may_be_absent(result.case)]
+    entry = next((e for e in strict if e.of_errors or not hidden), None)
     if verdict.status.deviates:
         if entry:
             reason = f"not what {entry.where} describes: {' or '.join(map(repr, entry.observed))}"

@@ -74,14 +74,14 @@ def _judge(evidence: Evidence) -> Verdict:
         return verdict(Status.FAIL, message, "the numbers of the forward pass", "other numbers")
     # The rerun drew no other numbers: what the program draws after it, and the generators at the end.
     rerun_drew = f"the rerun {_DID[drawn.kind]}"
-    later = _disturbed(evidence)
+    later, alike = _disturbed(evidence)
     if later and preserved:
         message = f"{rerun_drew}, but numbers drawn after it differ from the plain run's: "
         message += ", ".join(place_name(*place) for place in later)
         sides = ("the numbers of the plain run", "other numbers")
         return verdict(Status.FAIL, message, *sides, facts=(drawn, Sampling("later", later)))
     moved = _moved(evidence)
-    if moved:
+    if moved and alike:
         message = f"{rerun_drew}, but afterwards {_elsewhere(moved)}"
         status = Status.WARN if preserved else Status.REPORT
         return verdict(status, message, facts=(replace(drawn, generators=moved),))
@@ -159,22 +159,31 @@ def _totals(case: Case, run: Run) -> bool:
     return all(math.isclose(observed, known, rel_tol=ROUNDING) for observed, known in sums)
 
 
-def _disturbed(evidence: Evidence) -> tuple[Place, ...]:
+def _disturbed(evidence: Evidence) -> tuple[tuple[Place, ...], bool]:
     """The statements whose later forward draws are not those of the plain run, since a rerun has left
     the generator elsewhere; none where the first draw of all differs, too: under one seed, a graph with
-    reruns may draw other numbers from the start.
+    reruns may draw other numbers from the start. And whether as many numbers were drawn as in the plain
+    run.
 
-    A dropout's draw is observed as its result, so draws are compared within the case's tolerance: after
-    a step, parameters that compiled code has updated differ from the plain run's in their last bit.
+    A draw is observed as the statement's result: of a dropout, the mask is compared. `rrelu` draws a
+    number for each negative element of its argument, and returns the others: where these are others than
+    in the plain run, no draw from there on can be compared.
     """
     recomputed, plain = forward_samples(evidence.recomputed), forward_samples(evidence.plain)
     if recomputed is None or plain is None:
-        return ()
+        return (), True
     if list(map(_place, recomputed)) != list(map(_place, plain)):
-        return ()
-    pairs = zip(recomputed, plain, strict=True)
-    different = [a for a, b in pairs if differs(a.array, b.array, evidence.case.tolerance)]
-    return () if different and different[0] is recomputed[0] else _places(different)
+        return (), True
+    tolerance, different = evidence.case.tolerance, list[RandomSample]()
+    ops = {(region, s.label): s.op for region, s in evidence.case.statements()}
+    for sample, other in zip(recomputed, plain, strict=True):
+        a, b, op = sample.array, other.array, ops[_place(sample)]
+        if op == "rrelu" and differs(np.maximum(a, 0), np.maximum(b, 0), tolerance):
+            return _places(different), False
+        if differs(a != 0, b != 0, tolerance) if op == "dropout" else differs(a, b, tolerance):
+            different.append(sample)
+    first = bool(different) and different[0] is recomputed[0]
+    return (() if first else _places(different)), True
 
 
 def _place(draw: RandomSample) -> Place:

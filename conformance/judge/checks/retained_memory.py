@@ -46,7 +46,8 @@ def _judge(evidence: Evidence) -> Verdict | tuple[Verdict, ...]:
         wrong.append(f"{kept} are kept, but at most {most} should be")
     elif judged and measured.drop is not None and too_little(measured):
         less, least = _amount(plain - recomputed, measured.drop, unit)
-        wrong.append(f"recompute frees {less}, but should free {least}")
+        kept = f"{recomputed / unit:.2f} activations are kept"
+        wrong.append(f"{kept}: recompute frees {less}, but should free {least}")
     if states.copies > states.allowed:
         wrong.append(
             f"{_copies(states.copies)} of the random state ({states.nbytes} B) kept, but regions that "
