@@ -163,6 +163,13 @@ def test_three_contributions_may_be_added_up_in_another_order() -> None:
     assert expect(thrice, "whole").sums
 
 
+def test_a_contribution_to_what_a_region_captures_may_go_on_alone() -> None:
+    of_computed = ("a = exp(x)", "b = sin(a)", region("r", "b", "t = add(b, a)"), "z = sin(t)")
+    assert expect(case(*of_computed), "whole").sums
+    of_argument = (*of_computed[:2], region("r", "[b, a]", "t = add(b, a)"), "z = sin(t)")
+    assert not expect(case(*of_argument), "whole").sums
+
+
 def test_what_a_region_keeps_that_no_backward_pass_goes_through() -> None:
     nodes = region("r", "y", "s = sin(x)"), region("q", "y", "u = exp(w)"), "z = multiply(s, s)"
     one = case(*nodes)
@@ -443,10 +450,13 @@ def test_paddle_is_not_asked_for_what_it_gets_wrong_without_recompute() -> None:
 
 def test_an_output_is_read_after_an_update() -> None:
     first = region("r", "x", "t = multiply(x, w)")
-    updating = "{backward: {between: update}}"
-    with pytest.raises(CaseError, match="an output shares memory with a parameter"):
-        case(first, "z = reshape(w, shape=[-1])", procedure=updating)
-    assert case(first, "z = multiply(w, t)", procedure=updating)
+    for updating in (
+        "{backward: {between: update}}",
+        "{train: {steps: 1, learning_rate: 0.1}}",
+    ):
+        with pytest.raises(CaseError, match="an output shares memory with a parameter"):
+            case(first, "z = reshape(w, shape=[-1])", procedure=updating)
+        assert case(first, "z = multiply(w, t)", procedure=updating)
 
 
 def test_tensorflow_reads_a_variable_before_a_rule_of_its_own_does() -> None:
@@ -718,6 +728,19 @@ def test_a_gradient_of_a_constant_tangent_is_none() -> None:
         assert ("autograd.grad(" not in made.text) is constant
 
 
+def test_what_gives_a_constant_tangent_need_not_run_again() -> None:
+    nodes = [region("r", "x", "t = multiply(x, y)"), region("s", "[t, v]", "u = add(t, y)")]
+    program = [*nodes, region("q", "y", "a = abs(y)"), "b = add(u, a)", "z = negative(b)"]
+    one = case(*program, procedure="gradient_of_jvp")
+    found, features = expect(one, "early-stop"), features_of(one)
+    assert reruns(found, "r").counts[0] == 1
+    assert 0 not in reruns(found, "r")
+    assert 0 in reruns(found, "q")
+    assert ["runs-again" in region for region in features.regions] == [True, False, False]
+    two = features_of(case(*program, procedure="jvp"))
+    assert not any("runs-again" in region for region in two.regions)
+
+
 def test_a_matrix_near_a_singular_one_has_no_steady_solution() -> None:
     text = HEAD.replace("w: {shape: [4, 4], normal: 0.5}", "w: {shape: [2, 2], values: {}}")
     text = text.replace("v: {shape: [4, 4]", "v: {shape: [2, 2]")
@@ -735,6 +758,35 @@ def test_a_tensor_without_elements_never_holds_other_numbers() -> None:
     (none,) = load_text(text.replace("[3, 4]", "[0, 4]"), "f.yaml")
     assert "other-values-read" in features_of(some).case
     assert "other-values-read" not in features_of(none).case
+
+
+def test_what_leads_to_an_argument_that_is_not_read_may_keep_copies_of_views() -> None:
+    residuals = {"to_complex": "a b"}
+    nodes = ("c = to_complex(a, a)", region("r", "c", "t = sin(y)"), "z = sin(t)")
+    for node, copies in (("a = permute_dims(x, axes=[1, 0])", 2), ("a = sin(x)", 1)):
+        memory = expect(case(node, *nodes), "whole", residuals=residuals).memory
+        assert memory is not None
+        assert memory.recomputed[1] == (2 + 1 + copies) * UNIT  # c, t, and a or copies of it
+
+
+def test_a_mask_may_have_the_dtype_of_what_it_masks() -> None:
+    nodes = ("a = dropout(x)", region("r", "[a, y]", "t = sin(y)"), "z = sin(t)")
+    one = case(*nodes)
+    arrays = [replace(array, dtype="float64") for array in one.inputs]
+    for program, nbytes in ((one, 4), (replace(one, inputs=tuple(arrays)), 8)):
+        memory = expect(program, "whole").memory
+        assert memory is not None
+        assert memory.recomputed[1] == 3 * 12 * nbytes  # a, t and the mask
+
+
+def test_torch_returns_tensors_alone_from_a_transform() -> None:
+    torch = find_adapter("torch", ADAPTERS)
+    variant = next(v for v in torch.variants if v.name == "reentrant")
+    for gives, offered in (("[t, u]", True), ("[t, {object: {k: u}}]", False)):
+        node = f"{{recompute: r, takes: x, gives: {gives}, body: 't = sin(x); u = exp(x)', returned: q}}"
+        one = case(node, procedure="functional\n    outputs: [t, q]")
+        (made,) = texts(torch, [(one, variant)]).values()
+        assert isinstance(made, Text) is offered
 
 
 def test_a_dropout_of_no_elements_returns_its_argument() -> None:

@@ -222,6 +222,15 @@ TABLE = [
     ("node-frees-graph", ["h = sin(x)", "a = exp(h)", FREES, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("node-frees-graph", ["h = multiply(x, 3)", "a = negative(h)", FREES, "z = sin(y)"],
      ["h = add(x, 3)", "a = negative(h)", FREES, "z = sin(y)"]),
+    ("overwritten-decides",
+     ["h = exp(x)", {"recompute": "r", "body": "g = add(h, w); y = abs(g)"},
+      "k = add_in_place(h, w)", "z = sin(y)"],
+     ["h = exp(x)", {"recompute": "r", "body": "y = abs(h)"}, "z = sin(y)"]),
+    ("switched-decides", [{**SIN, "body": "h = switched_sin(x); y = abs(h)"}, "z = sin(y)"],
+     [{**SIN, "body": "h = abs(x); y = switched_sin(h)"}, "z = sin(y)"]),
+    ("saved-changed", [{**SIN, "body": "h = tanh(x); h = hooked(h); y = add_in_place(h, w)"},
+                       "z = sin(y)"],
+     [{**SIN, "body": "h = negative(x); h = hooked(h); y = add_in_place(h, w)"}, "z = sin(y)"]),
 ]  # fmt: skip
 
 

@@ -26,7 +26,10 @@ from conformance.emit.forward import Sequences
 from conformance.emit.part import FURTHER
 from conformance.emit.recompute import Calling
 from conformance.emit.transforms import Transforms
-from conformance.model.case import Again, Array, Case, Region, Segment
+from conformance.errors import NotOfferedError
+from conformance.language.flow import returned
+from conformance.model.case import Again, Array, Case, Literal, Region, Segment, Tree
+from conformance.model.containers import Object
 
 from . import compiling, method, parallel, selective, wrapper
 from .selective import Policies
@@ -269,7 +272,10 @@ class TorchRun(Accumulating):
         self.code(f"gradients = {self.values.gradients()}")
 
     def write_functional(self) -> None:
-        """The gradients by `torch.func`: the forward pass is run inside the transform."""
+        """The gradients by `torch.func`: the forward pass is run inside the transform, which returns
+        tensors in tuples, lists and dicts, and nothing else."""
+        if not all(map(_of_tensors, returned(self.case))):
+            raise NotOfferedError(self.variant.id, "outputs of torch.func other than tensors")
         code, wanted = self.code, listed(self.case.wrt)
         code(f"wanted = {{name: values[name].detach() for name in {wanted}}}")
         with code.indent("def loss_of(wanted):"):
@@ -281,6 +287,11 @@ class TorchRun(Accumulating):
             f'return {{"outputs": outputs, "losses": [loss], "gradients": gradients'
             f"{self.state_entry()}}}"
         )
+
+
+def _of_tensors(tree: Tree) -> bool:
+    parts = tree.values() if isinstance(tree, Mapping) else tree if isinstance(tree, tuple) else ()
+    return not isinstance(tree, Literal | Object) and all(map(_of_tensors, parts))
 
 
 class ForwardMode(Transforms):

@@ -13,10 +13,13 @@ from conformance.fuzz.scope import Declared, Scope
 from conformance.fuzz.statements import Made, Statements
 from conformance.fuzz.trees import leaves, tree
 from conformance.fuzz.words import Word
+from conformance.language.operations import OPERATIONS
 
 Raw = Any
 #: Arguments and results of a region other than tensors.
 _VALUES, _LITERALS = (2.0, 3, True, False, None, 0.0, "mode", [1, 2]), (None, 7, 0.5, True)
+#: Operations that may not stand under autocast.
+_EXACT = frozenset(name for name, operation in OPERATIONS.items() if operation.exact)
 #: So many arguments and more are many.
 _MANY = 9
 
@@ -62,8 +65,10 @@ class Callee:
     named: frozenset[str]
 
     def fits(self, scope: Scope) -> bool:
-        """Whether what it captures is the same where it would be called."""
-        return self.named.isdisjoint(scope.bound - self.bound)
+        """Whether what it captures is the same where it would be called, and its operations may stand
+        there."""
+        unfit = _EXACT if scope.words.get("autocast") else frozenset()
+        return self.named.isdisjoint((scope.bound - self.bound) | unfit)
 
 
 @dataclass
@@ -209,7 +214,9 @@ class Region:
         regions, depth = dict(scope.regions), scope.depth + 1
         apart = self.defined or scope.apart
         bound = scope.bound.union(takes)
-        return Scope(values, regions, self.words, depth, apart, bound, read=read, fresh=fresh)
+        low = {"autocast": scope.words["autocast"]} if "autocast" in scope.words else {}
+        words = low | self.words
+        return Scope(values, regions, words, depth, apart, bound, read=read, fresh=fresh)
 
     def _named(self, takes: list[str]) -> dict[str, Raw]:
         """What it takes by name; taken away from what it takes by position."""

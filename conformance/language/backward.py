@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import combinations, product
 
 from conformance.language.flow import Call, Flow, Step, Tensor, redrawing, without_elements
@@ -25,7 +25,7 @@ from conformance.language.reach import STEPWISE, around, losses, reach, steps
 from conformance.model.case import Ref, Value, leaves, node_makes, walk
 
 #: Procedures in which the framework is told which gradients are asked for.
-TOLD = ("part", "second_order", "third_order", "jacobian", "jvp_of_gradient")
+TOLD = ("part", "second_order", "third_order", "jacobian", "jvp_of_gradient", "gradient_of_jvp")
 
 
 def _moment(step: Step) -> int:
@@ -75,9 +75,15 @@ class Backward:
         #: All statements as they ran.
         self.every = tuple(steps(flow.items))
         self.reach = reach(flow)
-        self.told = flow.case.procedure.kind in TOLD
-        #: The statements that gradients flow through.
+        kind = flow.case.procedure.kind
+        self.told = kind in TOLD
+        #: The statements that gradients flow through, and those of them whose gradients are not zeros,
+        #: whatever the numbers are.
         self.steps = frozenset((self.reach.needed if self.told else self.reach.asking).steps)
+        self.telling = frozenset(self.reach.telling.steps)
+        if kind in ("jvp", "gradient_of_jvp"):
+            self.steps = self._of_tangent() if kind == "gradient_of_jvp" else frozenset()
+            self.telling &= self.steps
 
     def _reached(self, ends: Iterable[Tensor]) -> frozenset[Step]:
         """The statements that gradients flow through from these tensors."""
@@ -88,6 +94,32 @@ class Backward:
                 reached |= {tensor for tensor in step.differentiable() if tensor.asks}
                 found.add(step)
         return frozenset(found)
+
+    def _of_tangent(self) -> frozenset[Step]:
+        """The statements that gradients of the tangent flow through: those whose tangents depend on
+        values that are asked for, and those that these values come from."""
+        asked, bent = self.reach.asked, set[Tensor]()
+        for step in self.every:
+            if self._bends(step) or not bent.isdisjoint(step.differentiable()):
+                bent.update(tensor for tensor in step.makes if tensor.floating)
+        tangents, values, found = set(losses(self.flow)), set[Tensor](), set[Step]()
+        for step in reversed(self.every):
+            if not bent.intersection(tangents).isdisjoint(step.makes):
+                tangents.update(step.differentiable())
+                values |= self._bends(step)
+                found.add(step)
+            if not values.isdisjoint(step.makes):
+                values.update(asked.intersection(step.differentiable()))
+                found.add(step)
+        return frozenset(found)
+
+    def _bends(self, step: Step) -> frozenset[Tensor]:
+        """The values that are asked for and that a statement's tangent depends on."""
+        if step.statement.op in STEPWISE:
+            return frozenset()
+        words = needed(step, self.reach.asked)
+        read = (step.makes if word == "out" else step.reads.get(word, ()) for word in words)
+        return self.reach.asked.intersection(tensor for some in read for tensor in some)
 
     @cached_property
     def held(self) -> frozenset[Step]:
@@ -196,7 +228,7 @@ class Backward:
             )
             if (own or not changed.isdisjoint(given)) and not kept(step):
                 changed.update(step.makes)
-            if step in self.reach.telling.steps:
+            if step in self.telling:
                 words = needed(step, self.reach.asked)
                 named = (step.makes if w == "out" else step.reads.get(w, ()) for w in words)
                 counts = stepwise or operation.name not in STEPWISE
@@ -268,7 +300,7 @@ def _saved_changed(of: Backward, call: Call, *, stepwise: bool, early: bool = Fa
             found = of.reads(item, lambda _: False, given, stepwise=stepwise)
         else:
             found = (
-                item in of.reach.telling.steps
+                item in of.telling
                 and (item.statement.op in STEPWISE) == stepwise
                 and any(_changes(t, item.moment, stop) for t in set(of.read(item)) - of.void)
             )
@@ -287,7 +319,7 @@ def _result_changed(of: Backward, call: Call) -> bool:
     return any(
         step.moment < moment <= call.end
         for step in of.inside(call)
-        if step in of.reach.telling.steps and step.statement.op in other
+        if step in of.telling and step.statement.op in other
         if not of.reach.asked.isdisjoint(step.reads[other[step.statement.op]])
         for tensor in step.makes
         for moment in tensor.changed
@@ -327,29 +359,8 @@ def _after_kept(of: Backward, call: Call) -> bool:
     return any(kept(before) and not kept(after) for before, after in combinations(draws, 2))
 
 
-def _read_of(
-    of: Backward,
-    call: Call,
-    tensors: Iterable[Tensor],
-    which: Callable[[Tensor], bool],
-    *,
-    stepwise: bool = False,
-) -> bool:
-    """Whether backward reads, in a region, what comes from some of these tensors."""
-    chosen = [tensor for tensor in tensors if which(tensor)]
-    return of.reads(call, lambda _: False, chosen, stepwise=stepwise)
-
-
-def _overwritten_read(of: Backward, call: Call, *, stepwise: bool = False) -> bool:
-    def later(tensor: Tensor) -> bool:
-        return any(moment > call.moment for moment in tensor.changed)
-
-    return _read_of(of, call, by_reference(call), later, stepwise=stepwise)
-
-
-def _reads_switched(of: Backward, call: Call) -> bool:
-    switched = (step for step in of.inside(call) if step.statement.op == "switched_sin")
-    return of.reads(call, lambda _: False, [tensor for step in switched for tensor in step.makes])
+def _overwritten(call: Call, tensors: Iterable[Tensor]) -> list[Tensor]:
+    return [t for t in tensors if any(moment > call.moment for moment in t.changed)]
 
 
 def _autocast(flow: Flow, step: Step) -> tuple[Call | None, str]:
@@ -396,21 +407,80 @@ def _reads_outer(backward: Backward, call: Call) -> bool:
     return any(t.of != "value" for n, t in backward.flow.handles.items() if n in names)
 
 
+_Chosen = Callable[[Backward, Call], Iterable[Tensor] | Callable[[Step], bool]]
+#: Features of a region by what backward reads in it: the end of what they mean, and the tensors that go
+#: into a call, or the statements in it, that are meant.
+_READ: Mapping[str, tuple[str, _Chosen]] = {
+    "global-draw-read": (
+        "what it draws from the framework's global generator",
+        lambda b, c: _draws(GLOBAL),
+    ),
+    "other-draw-read": ("what it draws from another generator", lambda b, c: _draws(OTHERS)),
+    "explicit-draw-read": (
+        "what it draws from a generator that it is given",
+        lambda b, c: _draws({"uniform_from"}),
+    ),
+    "other-values-read": (
+        "what has other values when the region runs again",
+        lambda b, c: _unlike("values"),
+    ),
+    "other-operations-read": (
+        "what comes from other operations when the region runs again",
+        lambda b, c: _unlike("values", "operations", "product"),
+    ),
+    "switch-read": (
+        "what depends on the switch that can be turned before backward",
+        lambda b, c: _draws({"switched_sin"}),
+    ),
+    "switched-read": (
+        "what comes from a result that depends on the switch",
+        lambda b, c: [t for s in b.inside(c) if s.statement.op == "switched_sin" for t in s.makes],
+    ),
+    "captured-parameter-read": (
+        "what comes from a parameter that it reads by closure, takes by name or in a container",
+        lambda b, c: [t for t in by_reference(c) if t.of == "parameter"],
+    ),
+    "given-parameter-read": (
+        "what comes from a parameter that is an argument of the region",
+        lambda b, c: [t for t in c.given if t.of == "parameter"],
+    ),
+    "overwritten-read": (
+        "what comes from a tensor that it reads by closure, takes by name or in a container, and that "
+        "is written over then or later",
+        lambda b, c: _overwritten(c, by_reference(c)),
+    ),
+    "given-overwritten-read": (
+        "what comes from an argument of the region that is written over then or later",
+        lambda b, c: _overwritten(c, c.given),
+    ),
+    "asked-read": (
+        "what comes from a tensor that goes into it and depends on those whose gradients are asked for",
+        lambda b, c: b.reach.asked.intersection((*c.given, *c.captured)),
+    ),
+}
+
+
+def _of_read() -> Iterator[tuple[str, tuple[str, Callable[[Backward, Call], bool]]]]:
+    """The features of `_READ`, and for each one that ends in `decides`: it also holds where backward
+    only reads which elements are largest or positive."""
+    for word, (of, chosen) in _READ.items():
+        decides = f"{word.removesuffix('read')}decides"
+        means = f"as `{word}`, or which of the elements that come from it are largest or positive"
+        yield word, (f"backward reads, in a region, {of}", partial(_reads, chosen, stepwise=False))
+        yield decides, (means, partial(_reads, chosen, stepwise=True))
+
+
+def _reads(chosen: _Chosen, of: Backward, call: Call, *, stepwise: bool) -> bool:
+    found = chosen(of, call)
+    if callable(found):
+        return of.reads(call, found, stepwise=stepwise)
+    return of.reads(call, lambda _: False, frozenset(found), stepwise=stepwise)
+
+
 #: Features of a region, by its calls: what they mean, and the condition.
 OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     "runs-again": ("backward reads what a region has saved", lambda b, c: c in b.again),
-    "global-draw-read": (
-        "backward reads, in a region, what it draws from the framework's global generator",
-        lambda b, c: b.reads(c, _draws(GLOBAL)),
-    ),
-    "other-draw-read": (
-        "backward reads, in a region, what it draws from another generator",
-        lambda b, c: b.reads(c, _draws(OTHERS)),
-    ),
-    "other-draw-decides": (
-        "the same, or which of the elements that come from what it draws are largest or positive",
-        lambda b, c: b.reads(c, _draws(OTHERS), stepwise=True),
-    ),
+    **dict(_of_read()),
     "other-draw-again": (
         "a region that runs again draws from another generator than the framework's global one",
         lambda b, c: b.draws_again(c, OTHERS),
@@ -418,10 +488,6 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     "other-draw-early": (
         "the same, and the draw comes before the last value that the region has saved for backward",
         lambda b, c: b.draws_again(c, OTHERS, early=True),
-    ),
-    "explicit-draw-read": (
-        "backward reads, in a region, what it draws from a generator that it is given",
-        lambda b, c: b.reads(c, _draws({"uniform_from"})),
     ),
     "explicit-draw-again": (
         "a region that runs again draws from a generator that it is given",
@@ -431,55 +497,9 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         "a region draws from the global generator after a draw that its policy keeps",
         _after_kept,
     ),
-    "other-values-read": (
-        "backward reads, in a region, what has other values when the region runs again",
-        lambda b, c: b.reads(c, _unlike("values")),
-    ),
-    "other-operations-read": (
-        "backward reads, in a region, what comes from other operations when the region runs again",
-        lambda b, c: b.reads(c, _unlike("values", "operations", "product")),
-    ),
     "saved-after-others": (
         "a region saves more values when it runs again, and backward reads one that comes after them",
         _shifted,
-    ),
-    "switch-read": (
-        "backward reads, in a region, what depends on the switch that can be turned before backward",
-        lambda b, c: b.reads(c, _draws({"switched_sin"})),
-    ),
-    "switch-passed-on": (
-        "backward reads, in a region, what comes from a result that depends on the switch",
-        _reads_switched,
-    ),
-    "captured-parameter-read": (
-        "backward reads, in a region, what comes from a parameter that it reads by closure, takes by "
-        "name or in a container",
-        lambda b, c: _read_of(b, c, by_reference(c), lambda tensor: tensor.of == "parameter"),
-    ),
-    "asked-read": (
-        "backward reads, in a region, what comes from a tensor that goes into it and depends on those "
-        "whose gradients are asked for",
-        lambda b, c: _read_of(b, c, (*c.given, *c.captured), lambda t: t in b.reach.asked),
-    ),
-    "overwritten-read": (
-        "backward reads, in a region, what comes from a tensor that it reads by closure, takes by "
-        "name or in a container, and that is written over then or later",
-        _overwritten_read,
-    ),
-    "overwritten-decides": (
-        "the same, or which of the elements that come from it are largest or positive",
-        lambda b, c: _overwritten_read(b, c, stepwise=True),
-    ),
-    "given-parameter-read": (
-        "backward reads, in a region, what comes from a parameter that is an argument of the region",
-        lambda b, c: _read_of(b, c, c.given, lambda tensor: tensor.of == "parameter"),
-    ),
-    "given-overwritten-read": (
-        "backward reads, in a region, what comes from an argument of the region that is written over "
-        "then or later",
-        lambda b, c: _read_of(
-            b, c, c.given, lambda tensor: any(m > c.moment for m in tensor.changed)
-        ),
     ),
     "saved-changed": (
         "a region changes a tensor in place that one of its statements has saved for backward, or that "

@@ -155,9 +155,11 @@ class CaseBuilder(Source):
             if silent:
                 message = f"region {silent[0].name!r} would raise an error, and is never called"
                 raise self.error(message, "error")
-        if made.procedure.between == "update" and updated(Flow(made)):
+        training = made.procedure.kind == "train"
+        if (training or made.procedure.between == "update") and updated(Flow(made)):
             message = "an output shares memory with a parameter, which is updated before it is read"
-            raise self.error(message, "procedure", "backward", "between")
+            place = ("train",) if training else ("backward", "between")
+            raise self.error(message, "procedure", *place)
         return made
 
     def _inputs(self, model: spec.CaseModel) -> Iterator[Array | Value | Generator]:

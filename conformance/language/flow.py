@@ -211,7 +211,8 @@ class Flow:
             )
             for _ in node.targets
         )
-        if OPERATIONS[node.op].raises:  # if it does not raise, it returns its argument as it is
+        operation = OPERATIONS[node.op]
+        if operation.raises or operation.hooks:  # it returns its argument as it is
             given = (tensor.handled for tensor in read[:1])
             made = tuple(replace(tensor, same=tensor.itself) for tensor in given)
         names.update(zip(node.targets, made, strict=True))

@@ -221,7 +221,7 @@ class Run:
             for n, _ in enumerate(statement.targets)
         ]
         if asks:
-            words = _saved(statement, names)
+            words = _saved(statement, named)
             kept = [t for word in words for t in named.get(word, ()) if t.made]
             node = self._node(given, reads, len(made), bool(words), statement.op, kept)
             node.void = void
@@ -474,16 +474,12 @@ def _given(
     return inner
 
 
-def _saved(statement: Statement, names: _Names) -> frozenset[str]:
-    """Words for what a statement saves for its gradients, numbers, too."""
-    operation = OPERATIONS[statement.op]
-    given = {
-        name.removesuffix("..."): _tensors(argument, names)
-        for name, argument in zip(operation.tensors, statement.arguments, strict=True)
-    }
-    asking = [name for name in operation.needs if any(t.asks for t in given[name])]
-    words = {word for name in asking for word in operation.needs[name][0]}
-    return frozenset(words | SAVED.get(statement.op, frozenset()) if asking else ())
+def _saved(statement: Statement, named: Mapping[str, Sequence[_Tensor]]) -> frozenset[str]:
+    """Words for what a statement saves for its gradients: also a number that one is multiplied with."""
+    needs = OPERATIONS[statement.op].needs
+    asking = [name for name in needs if any(t.asks for t in named[name])]
+    words = {word for name in asking for word in needs[name][0]}
+    return frozenset(words | SAVED.get(statement.op, frozenset()) if asking else words)
 
 
 def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:

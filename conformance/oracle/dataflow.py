@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.language.reach import STEPWISE
 from conformance.model.case import Case, Region, Statement
 from conformance.oracle import tape
 
@@ -230,6 +231,32 @@ class Dataflow:
                 steps.add(step)
                 wanted |= {n for name in names for n in step.arguments[name] if n in active}
         return frozenset(steps)
+
+    def bent(self, active: frozenset[int], end: int | None) -> frozenset[Step]:
+        """The steps that gradients of the tangent of `end` go through: their tangents depend on tensors
+        that are `active`, or these tensors come from them."""
+        bent: set[int] = set()
+        for step in self.steps:
+            if self._bends(step, active) or not bent.isdisjoint(step.reads):
+                bent.update(step.results)
+        tangents, values, steps = {end} & bent, set[int](), set[Step]()
+        for step in reversed(self.steps):
+            read = active.intersection(step.reads)
+            if not tangents.isdisjoint(step.results):
+                tangents |= read & bent
+                values |= self._bends(step, active)
+                steps.add(step)
+            if not values.isdisjoint(step.results):
+                values |= read
+                steps.add(step)
+        return frozenset(steps)
+
+    def _bends(self, step: Step, active: frozenset[int]) -> frozenset[int]:
+        """The active tensors that the tangent of a step depends on."""
+        needs = OPERATIONS[step.statement.op].needs
+        names = () if step.statement.op in STEPWISE else self.differentiable(step, active)
+        words = {word for name in names for word in needs[name][0]}
+        return active.intersection(n for word in words for n in step.named(word))
 
 
 def walk(items: Iterable[Step | Call]) -> Iterator[Step | Call]:

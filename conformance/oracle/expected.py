@@ -242,9 +242,20 @@ def _sums(case: Case, dataflow: Dataflow) -> bool:
                 contributions.setdefault(number, []).append(step)
     # Under autocast, those of a tensor that is cast once are added up in low precision.
     low = case.autocast or any(region.autocast for region in case.regions())
-    fewest = 2 if case.procedure.after == "backward" or low else 3
-    found = (steps for n, steps in contributions.items() if n in active and len(steps) >= fewest)
-    return any(step.chain for steps in found for step in steps)
+    two = 2 if case.procedure.after == "backward" or low else 3
+    return any(
+        len(steps) >= (2 if _captured(dataflow, number, steps) else two)
+        for number, steps in contributions.items()
+        if number in active and any(step.chain for step in steps)
+    )
+
+
+def _captured(dataflow: Dataflow, number: int, steps: Iterable[Step]) -> bool:
+    """Whether a region in which one of the steps is reads by closure a tensor that was computed before
+    it: its contribution may go on alone, before it is added to the others."""
+    made = dataflow.tensors[number].producer is not None
+    calls = [call for step in steps for call in step.chain]
+    return made and any(number not in (*call.taken, *call.made) for call in calls)
 
 
 def _added(gradient: Array | None, before: Array | None) -> Array | None:

@@ -207,7 +207,8 @@ class _Way:
         return kept | self.tensors(n for word in words for n in step.named(word))
 
     def mask(self, step: Step) -> int:
-        """Bytes of a mask: one to four per element of the result; indices of maxima one to eight.
+        """Bytes of a mask: one to four per element of the result, as many as its dtype has for what is
+        drawn; indices of maxima one to eight.
 
         A normalisation keeps two numbers per mean, at the dtype of its result or four bytes each;
         `rrelu` its slopes, and `slope_of_sin` the cotangent inside it, as large as the result;
@@ -232,7 +233,8 @@ class _Way:
             return out.nbytes * (times - 1)
         if not self.wide:
             return out.size
-        return out.size * (8 if op in _INDICES else 4)
+        most = 8 if op in _INDICES else max(4, out.nbytes // out.size) if op in RANDOM else 4
+        return out.size * most
 
     def plain(self) -> int:
         """Bytes of all residuals: what the plain run keeps."""
@@ -281,7 +283,8 @@ class _Way:
                 most |= around.difference(unit.producers) | unit.kept_results
                 most = most.union(*(call.kept for call in unit.calls))
         fewest = _bytes((*self.outside(self.alive), self.tensors(least)))
-        return fewest, _bytes((*self.outside(self.held), self.tensors(most), self.casts(most)))
+        added = (self.casts(most), self.copies())
+        return fewest, _bytes((*self.outside(self.held), self.tensors(most), *added))
 
     def casts(self, kept: Set[int]) -> _Kept:
         """What autocast keeps in low precision outside of regions and the plain run does not: of tensors
@@ -291,6 +294,17 @@ class _Way:
         late = {n for step in steps if step not in self.alive for n in step.reads}
         tensors = self.dataflow.tensors
         return {(n, "cast"): tensors[n].nbytes // 2 for n in both | late if self.low}
+
+    def copies(self) -> _Kept:
+        """What may be kept in the graph of a region's argument, and not in the plain run, in place of
+        views: kernels that cannot read these as they are save a copy for each argument."""
+        late = [step for step in self.held - self.alive if step.call is None]
+        return {
+            (step, word): sum(self.dataflow.tensors[n].nbytes for n in views)
+            for step in late
+            for word in self.assumed.residuals(step)
+            if (views := [n for n in step.named(word) if self.root(n) != n])
+        }
 
     def outside(self, steps: Iterable[Step]) -> list[_Kept]:
         """What the steps among these keep that are not recomputed."""
