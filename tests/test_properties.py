@@ -30,6 +30,14 @@ BY_CLOSURE = {
     "recompute": "r(x)",
     "body": ["h = sin(x)", {"recompute": "i(x)", "body": "a = multiply(x, h)"}, "y = tanh(a)"],
 }
+BOTH_WAYS = {
+    "recompute": "r(x)",
+    "body": [
+        "h = sin(x)",
+        {"define": "i", "takes": ["t"], "kwargs": {"k": "u"}, "gives": "v", "body": "v = tanh(w)"},
+        {"call": "i", "takes": ["h"], "kwargs": {"k": "h"}, "gives": "y"},
+    ],
+}
 INNER_CHANGES = {
     "recompute": "r(x)",
     "body": [
@@ -162,6 +170,7 @@ TABLE = [
      [{**SIN, "body": "h = reshape(x, shape=[6]); g = exp(h); y = custom_sin(g)"}, "z = sin(y)"]),
     ("given-by-reference", [BY_CLOSURE, "z = sin(y)"], [NESTED, "z = sin(y)"]),
     ("given-by-reference", [DEEP, "z = sin(y)"], [NESTED, "z = sin(y)"]),
+    ("given-by-reference", [BOTH_WAYS, "z = sin(y)"], [NESTED, "z = sin(y)"]),
     ("mapped-argument-read", [{**SIN, "mapped": True}, "z = sin(y)"],
      [{**SIN, "mapped": True, "body": "y = negative(x)"}, "z = sin(y)"]),
     ("last-saved:rrelu", [{**SIN, "body": "h = sin(x); y = rrelu(h)"}, "z = sin(y)"],

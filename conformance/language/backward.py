@@ -53,8 +53,13 @@ def saved(step: Step) -> frozenset[str]:
 def top(call: Call) -> tuple[Tensor, ...]:
     """The tensors that are arguments of a call by themselves, not in a container and not by name."""
     alone = {tree.name for tree in call.region.takes if isinstance(tree, Ref)}
-    names = zip(leaves(call.region.takes), call.given, strict=False)
-    return tuple(tensor for name, tensor in names if name in alone and tensor.of != "value")
+    return tuple(tensor for name, tensor in _given(call) if name in alone and tensor.of != "value")
+
+
+def _given(call: Call) -> Iterator[tuple[str, Tensor]]:
+    """The arguments of a call, with their names in the region; of those in containers, each part."""
+    names = (*leaves(call.region.takes), *leaves(call.region.kwargs))
+    return zip(names, call.given, strict=False)
 
 
 def outermost(call: Call) -> Call:
@@ -64,7 +69,8 @@ def outermost(call: Call) -> Call:
 
 def by_reference(call: Call) -> frozenset[Tensor]:
     """The tensors that a region reads by closure, takes by name or in a container."""
-    return frozenset((*call.captured, *call.given)).difference(top(call))
+    alone = {tree.name for tree in call.region.takes if isinstance(tree, Ref)}
+    return frozenset((*call.captured, *(t for name, t in _given(call) if name not in alone)))
 
 
 class Backward:
