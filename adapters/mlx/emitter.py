@@ -19,6 +19,7 @@ from conformance.emit.expressions import class_name, function, like_numpy, liste
 from conformance.emit.layers import module_class
 from conformance.emit.transforms import Transforms
 from conformance.errors import NotOfferedError
+from conformance.language.backward import backward
 from conformance.language.flow import Flow, Tensor
 from conformance.language.reach import steps
 from conformance.model.case import FORWARD_MODE, Again, Array, Case, Region, walk
@@ -188,8 +189,8 @@ def _evaluated(case: Case) -> bool:
     return False
 
 
-#: Operations that sum over the first axis of an argument.
-_SUMS = frozenset({"accumulate_sin", "batch_norm"})
+#: Operations that sum over axes of an argument.
+_SUMS = frozenset({"accumulate_sin", "batch_norm", "layer_norm", "mean", "sum"})
 
 
 def emitter(case: Case, variant: Variant) -> Emitter:
@@ -198,7 +199,9 @@ def emitter(case: Case, variant: Variant) -> Emitter:
         raise NotOfferedError(
             variant.id, "a condition of Python's on a gradient that is taken inside"
         )
-    if any(0 in array.shape for array in case.arrays) and case.uses(_SUMS):
+    of = backward(Flow(case)) if case.uses(_SUMS) else None
+    sums = (step for step in of.every if step.statement.op in _SUMS) if of else ()
+    if of and any(not of.void.isdisjoint(step.read()) for step in sums):
         # Now and then the kernel does not end, without recompute too.
         raise NotOfferedError(variant.id, "a sum over an axis without elements")
     return Emitter(case, variant, VARIANTS[variant.name])

@@ -27,6 +27,7 @@ class Observer(Lazy):
 
     array, evaluates = mx.array, (mx, "eval")
     entries = frozenset({"Copy", "CustomTransforms", "Depends"})
+    copies = frozenset({"Copy"})
     views = frozenset({"Reshape", "Squeeze", "Transpose"})
     masks, draws = frozenset({"Sum"}), frozenset({"RandomBits"})
     settings: Mapping[str, Setting] = {

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -173,11 +173,12 @@ class Campaign:
             drawn = forward_samples(result.observation.recomputed) or None
             gone = all(one.entry is not None for one in unexpected)
             plain = all(one.verdict.status is Status.BROKEN for one in unexpected)
+            kernels = partial(is_stable, errors=KERNELS, accuracy=variant.model.accuracy)
             if (
                 not is_moderate(program.case, drawn)
                 or cancels(program.case, drawn)
                 or (drawn and not is_stable(program.case, drawn))
-                or (plain and not is_stable(program.case, drawn, errors=KERNELS))
+                or (plain and not kernels(program.case, drawn))
                 or (gone and vanishes(program.case, drawn))
             ):
                 return result, None

@@ -3,13 +3,13 @@ implementations differ from the reference and from each other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Literal
 
 import numpy as np
 
-from conformance.judge.arrays import differs, quantities
+from conformance.judge.arrays import against_others, differs, inaccuracy, quantities
 from conformance.model.case import Case, Tolerance
 from conformance.model.observation import Array, Expected, RandomSample
 from conformance.oracle.expected import computed
@@ -30,20 +30,26 @@ _ATTEMPTS, _FEW_BITS = 6, 1e-4
 
 
 def is_stable(
-    case: Case, samples: Sequence[RandomSample] | None = None, *, errors: float = 1.0
+    case: Case,
+    samples: Sequence[RandomSample] | None = None,
+    *,
+    errors: float = 1.0,
+    accuracy: Mapping[str, float] = {},
 ) -> bool:
     """Whether rounding errors change nothing beyond a part of the tolerance, and all is finite; with the
-    random numbers that a run has drawn, where these are given, and with `errors` so many times as large
-    as rounding alone."""
+    random numbers that a run has drawn, where these are given, with `errors` so many times as large as
+    rounding alone, and as large as those of the operations that `accuracy` names."""
     if case.error is not None and not case.as_plain:
         return True
     size = next(s for tolerance, s in _ROUNDING.items() if case.tolerance.rtol <= tolerance)
-    tolerance = Tolerance(case.tolerance.rtol * _PART, case.tolerance.atol * _PART)
+    size = max(errors * size, inaccuracy(case, accuracy))
+    whole = against_others(case, accuracy)
+    tolerance = Tolerance(whole.rtol * _PART, whole.atol * _PART)
     try:
         with np.errstate(all="ignore"):
             exact = computed(case, samples=samples)
             attempts = range(_ATTEMPTS if size > _FEW_BITS else 1)
-            rounded = (computed(case, _rounding(case, errors * size, n), samples) for n in attempts)
+            rounded = (computed(case, _rounding(case, size, n), samples) for n in attempts)
             return all(_alike(exact, one, tolerance) for one in rounded)
     except Exception:  # a fault of the reference is a finding, and shows when it judges
         return True

@@ -41,9 +41,14 @@ def against_others(case: Case, accuracy: Mapping[str, float]) -> Tolerance:
     `accuracy` names operations whose kernels are less accurate than their dtype, with the greatest
     absolute error; a case that uses one has that error, times `GROWTH`, as its absolute tolerance.
     """
+    error = GROWTH * inaccuracy(case, accuracy)
+    return Tolerance(case.tolerance.rtol, max(case.tolerance.atol, error))
+
+
+def inaccuracy(case: Case, accuracy: Mapping[str, float]) -> float:
+    """The greatest absolute error of the operations of a case that `accuracy` names."""
     used = {statement.op for _, statement in case.statements()}
-    error = max((greatest for op, greatest in accuracy.items() if op in used), default=0.0)
-    return Tolerance(case.tolerance.rtol, max(case.tolerance.atol, GROWTH * error))
+    return max((greatest for op, greatest in accuracy.items() if op in used), default=0.0)
 
 
 def absolute_differences(first: Array, second: Array) -> NDArray[np.float64]:

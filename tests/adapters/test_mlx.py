@@ -13,6 +13,7 @@ from tests.frameworks import framework
 
 mx = framework("mlx", "mlx.core")
 
+from conformance.emit.programs import Text, texts  # noqa: E402
 from conformance.language.operations import OF_CALLABLES  # noqa: E402
 from conformance.model.observation import Leaf  # noqa: E402
 from conformance.oracle.expected import expect  # noqa: E402
@@ -110,6 +111,19 @@ def test_an_operation_that_gives_its_argument_back_is_none(tmp_path: Path) -> No
     seen = observed(written("one", statements, {"a": (3, 4)}), "function", tmp_path).recomputed
     assert "y" not in {e.statement for e in seen.executions or ()}
     assert reruns(seen) == {"block.": 1, "block.h": 1}
+
+
+def test_a_slice_of_all_of_an_argument_is_none(tmp_path: Path) -> None:
+    case = written("one", ["s = slice(a)", "y = sin(a)"], {"a": (3, 4)})
+    assert reruns(observed(case, "module", tmp_path).recomputed) == {}
+
+
+def test_a_sum_over_no_elements_is_not_offered() -> None:
+    empty = {"a": (0, 4), "b": (3, 4)}
+    for op, offered_too in (("sum(a, axis=0)", False), ("sum(b, axis=0)", True)):
+        case = written("one", [f"s = {op}", "y = sin(s)"], empty)
+        (made,) = texts(ADAPTER, [(case, ADAPTER.variant("module"))]).values()
+        assert isinstance(made, Text) is offered_too
 
 
 def test_a_region_runs_again_once_where_two_operations_make_one_name(tmp_path: Path) -> None:

@@ -92,6 +92,8 @@ class Lazy(Base):
     evaluates: tuple[Any, str]
     #: Names of primitives at which a region's arguments come in.
     entries: Collection[str] = ()
+    #: Those of them that no statement makes: one that returns such an array returns its argument.
+    copies: Collection[str] = ()
     #: Names of primitives that only change the form (shape, strides) of another one's result.
     views: Collection[str] = ()
     #: Names of the primitives by which an operation makes a mask of its own, and of those that draw
@@ -164,7 +166,7 @@ class Lazy(Base):
         seen: set[str] = set()
         waiting: list[Result] = []
         for result, maker in zip(results.waiting, makers, strict=True):
-            if not seen.isdisjoint(maker):
+            if not seen.isdisjoint(maker) or any(graph.names[p] in self.copies for p in maker):
                 results.inert.add((result.site.region, result.site.label))
             seen.update(maker)
             # A result that no primitive makes is there already: Python has computed it.
