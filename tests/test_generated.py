@@ -891,6 +891,47 @@ def test_a_normalisation_of_two_elements_loses_more_than_rounding() -> None:
     assert not is_stable(one, errors=KERNELS)
 
 
+def test_an_inaccurate_kernel_loses_as_much_as_it_says() -> None:
+    """MLX convolves in float32 whatever the dtype is; what is near zero beside it shows that."""
+    wide = HEAD.replace("normal: 0.5}", "normal: 0.5, dtype: float64}")
+    body = region("r", "x", "t = matmul(x, w); u = subtract(t, x)")
+    nodes = f"      - {body}\n      - z = multiply(u, 1000.0)\n      - a = sin(z)\n"
+    (one,) = load_text(wide + nodes, "f.yaml")
+    assert is_stable(one, errors=KERNELS)
+    assert not is_stable(one, errors=KERNELS, accuracy={"matmul": 1e-6})
+    assert is_stable(one, errors=KERNELS, accuracy={"conv2d": 1e-6})
+
+
+def test_what_a_region_does_not_return_may_be_left_out_of_it() -> None:
+    """JAX traces a region and leaves out the inner call, but runs the calls that nothing reads."""
+    inner = "{define: r, takes: x, body: 't = uniform(shape=[3, 4])'}"
+    outer = "{recompute: o, takes: x, gives: u, body: [{call: r, takes: x, gives: a}, u = sin(x)]}"
+    calls = [f"{{call: r, takes: x, gives: {name}}}" for name in "bc"]
+    one = case(inner, calls[0], outer, calls[1], "z = multiply(c, u)")
+    draws = [RandomSample("r", "t", "forward", np.full((3, 4), n)) for n in (0.25, 0.5)]
+    found = expect(one, "minimal", samples=draws)
+    u = expect(replace(one, outputs=(Ref("u"),)), "minimal", samples=draws).outputs
+    assert found.outputs is not None
+    np.testing.assert_allclose(found.outputs.array, 0.5 * u[0].array)
+
+
+def test_a_gradient_taken_inside_keeps_its_factor_and_its_cotangent() -> None:
+    """As JAX does: sin(x), and the ones that the sum has as its gradient."""
+    one = case("s = slope_of_sin(x)", region("r", "s", "t = abs(s)"), "z = negative(t)")
+    kept = [expect(one, "minimal", residuals={"region": words}).memory for words in ("factors", "")]
+    assert [memory and memory.recomputed for memory in kept] == [(3 * UNIT, 3 * UNIT), (UNIT, UNIT)]
+
+
+def test_an_output_without_a_loss_may_keep_nothing() -> None:
+    """In JAX, what is put out beside the loss is no part of what is differentiated."""
+    one = case("s = sin(x)", region("r", "y", "t = exp(y); u = sin(t)", "u"), "z = sin(s)")
+    one = replace(one, outputs=(Ref("z"), Ref("u")))
+    for words, drop in (("", UNIT), ("loss", 0)):
+        memory = expect(one, "minimal", residuals={"region": words}).memory
+        assert memory is not None
+        assert memory.drop == drop
+
+
 def test_a_number_divided_by_a_tensor_may_keep_the_tensor_s_inverse() -> None:
     one = case("d = divide(0.5, w)", region("r", "d", "s = sin(x)", "s"), "z = add(s, 1.0)")
     kept = expect(one, "early-stop").memory

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -157,6 +157,8 @@ class Walk:
     escaped: set[tuple[Place, int]] = field(default_factory=set)
     #: The signatures of statements, once they are known.
     known: Mapping[Site, Signature] = field(default_factory=dict)
+    #: The keys of the arrays without axes that the program starts from; any other number is a constant.
+    scalars: set[object] = field(default_factory=set)
     #: Statements that compute one thing in one execution, and another in another.
     differing: set[Site] = field(default_factory=set)
     _numbers: dict[object, int] = field(default_factory=dict)
@@ -187,14 +189,19 @@ class Walk:
             known.update(zip(map(id, called.gave), results, strict=True))
         return tuple(self.events[start:])
 
+    def starts_from(self, arrays: Iterable[Any]) -> None:
+        """Take these arrays of the program's for no numbers of its statements: training changes them."""
+        whole = (array for array in arrays if np.shape(array) == () and not is_key(array))
+        self.scalars.update(map(self._constant_key, whole))
+
     def _given(self, array: Any) -> Value:
         """The value of an array that was made outside the jitted functions: an input, or a cotangent of
-        one. It is numbered as a constant, so that equal inputs of another run get the same number; a
-        mutable reference is numbered by identity."""
+        one. It is numbered as a constant where there is one, so that equal inputs of another run get the
+        same number, and so is a key or a cotangent; a mutable reference is numbered by identity."""
         key: object = ("reference", id(array))
         if isinstance(array, jax.Array):
             constant = self._constant_key(array)
-            if constant in self._numbers or np.shape(array) == ():
+            if constant in self._numbers or is_key(array) or _is_cotangent(array):
                 return self._constant(array)
             key = ("given", constant)
         value = self._value(key, Made(_Computed(lambda: array), {}))
@@ -390,9 +397,11 @@ class Walk:
         return (one.site, one.lines) == (other.site, other.lines)
 
     def _is_number(self, value: Value) -> bool:
-        """Whether a value is a constant without axes, and no key."""
+        """Whether a value is a constant without axes, and no key or array of the program's."""
         made = self._made[value.number]
-        return made.by is None and np.shape(made.params) == () and not is_key(made.params)
+        if made.by is not None or np.shape(made.params) != () or is_key(made.params):
+            return False
+        return self._constant_key(made.params) not in self.scalars
 
     def _escape(self, *values: Value) -> None:
         for value in values:
@@ -453,6 +462,11 @@ def _as_words(parameter: Any) -> object:
     if parameter is None or kind in _PLAIN or isinstance(parameter, np.dtype):
         return kind, parameter
     return _ADDRESS.sub("", str(parameter))
+
+
+def _is_cotangent(array: Any) -> bool:
+    """Whether an array may be what a program gives a backward pass: a one or a zero."""
+    return np.shape(array) == () and np.asarray(array) in (0, 1)
 
 
 def is_key(value: Any) -> bool:
@@ -523,7 +537,8 @@ def count(
     also counts once per forward evaluation: the second derivative of a sine contains that sine. Calls
     of one function that JAX has traced once look like one evaluation, so it counts as often as it is
     computed `alone`, in the forward pass without gradients. No derivative draws, so what is drawn counts
-    each time.
+    each time. The derivative of a product is a product of other values. In higher orders, reruns have
+    both, and only the values that the statement has `alone` count, unless forward has others.
     """
     #: How often each value of a statement is computed without gradients.
     often = Counter((event.place.site, value.number) for event in alone for value in event.results)
@@ -531,7 +546,10 @@ def count(
     computed: Counter[tuple[Site, int, int, int]] = Counter()
     places: Counter[tuple[Site, int, int, int]] = Counter()
     forward: Counter[tuple[Site, int]] = Counter()
+    #: Reruns of values that a statement has `alone`, and of others.
     again: Counter[tuple[Site, int]] = Counter()
+    others: Counter[tuple[Site, int]] = Counter()
+    repeated: set[Site] = set()
     lines: Counter[tuple[Site, int, int]] = Counter()
     seen: set[tuple[object, int]] = set()
     drawn: list[tuple[Site, bool, int]] = []
@@ -548,12 +566,14 @@ def count(
             once = event.rerun or (higher and site.op not in RANDOM)
             new = not once or key not in seen
             seen.add(key)
+            same = (site, value.number) in often
             if not event.rerun:
+                repeated |= {site} if same else set()
                 one = (site, event.place.lines[-1], value.form, value.number)
                 computed[one] += 1
                 places[one] += new
             elif new:
-                again[site, value.form] += 1
+                (again if same or not higher else others)[site, value.form] += 1
             if new and site.op in RANDOM and value.form in signature.results:
                 drawn.append((site, bool(event.rerun), value.number))
     for (site, line, form, own), times in computed.items():
@@ -563,6 +583,7 @@ def count(
     entered: Counter[str] = Counter()
     for (site, _, _), number in lines.items():
         entered[site.region] = max(entered[site.region], number)
+    again.update({key: n for key, n in others.items() if key[0] not in repeated})
     return Counts(_most(forward), _most(again), entered, tuple(drawn))
 
 

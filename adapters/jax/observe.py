@@ -252,6 +252,7 @@ class Observer(Base):
     def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         program = loaded.program
         walk = jaxprs.Walk(program)
+        walk.starts_from(_arrays(loaded.module.inputs()))
         alone = walk.run(jax.make_jaxpr(executables.scoped(lambda: _arrays(_forward(loaded))))())
         known = walk.known = jaxprs.signatures(walk, alone)
         drawn: list[RandomSample] = []

@@ -446,7 +446,17 @@ def passes_of(case: Case) -> int:
 
 def needed_steps(dataflow: Dataflow) -> set[Step]:
     """The steps that the outputs or the loss depend on."""
-    wanted = set(dataflow.outputs) | ({dataflow.loss} - {None})
+    losses = () if dataflow.loss is None else (dataflow.loss,)
+    return _needed(dataflow, {*dataflow.outputs, *losses})
+
+
+def needed_inside(dataflow: Dataflow) -> set[Step]:
+    """The steps outside of regions, and those that the results of the outermost regions depend on."""
+    ends = (item.results if isinstance(item, Step) else item.gives for item in dataflow.body)
+    return _needed(dataflow, {number for numbers in ends for number in numbers})
+
+
+def _needed(dataflow: Dataflow, wanted: set[int]) -> set[Step]:
     needed: set[Step] = set()
     for step in reversed(dataflow.steps):
         if not wanted.isdisjoint(step.results):

@@ -20,7 +20,7 @@ from conformance.model.steps import stepped
 from conformance.oracle import tape
 from conformance.oracle.changes import Pass, changing, counts_of
 from conformance.oracle.dataflow import Dataflow, Step
-from conformance.oracle.executions import needed_steps, passes_of
+from conformance.oracle.executions import needed_inside, needed_steps, passes_of
 from conformance.oracle.interpreter import (
     Drawn,
     DrawsError,
@@ -144,8 +144,9 @@ def _on_ranks(case: Case, samples: Sequence[RandomSample] | None) -> list[_Evalu
 def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
     """The samples that forward passes drew, by region and label.
 
-    Where there are fewer than executions, those of executions that no output needs are `None`: a
-    framework that traces a program leaves them out.
+    Where there are fewer than executions, those of executions that no output needs are `None`, or those
+    that no result of the outermost region around them does: a framework that traces a program leaves
+    them out, or one that traces its regions.
     """
     drawn: dict[tuple[str, str], list[Array | None]] = {}
     for sample in samples:
@@ -154,7 +155,7 @@ def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
     run = Interpreter(case, None)
     run.forward(make_inputs(case))
     steps = [step for step in run.dataflow.steps if step.statement.op in RANDOM]
-    needed = needed_steps(run.dataflow)
+    needed, inside = needed_steps(run.dataflow), needed_inside(run.dataflow)
     takes_gradient = any(OPERATIONS[s.statement.op].takes_gradient for s in run.dataflow.steps)
     for key in {step.key for step in steps}:
         once = [step in needed for step in steps if step.key == key]
@@ -165,9 +166,12 @@ def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
         again = len(seen) // max(1, passes * len(once))
         if takes_gradient and again > 1 and len(seen) == again * passes * len(once):
             seen = drawn[key] = seen[::again]  # a gradient inside has run each region again at once
-        if len(seen) == passes * sum(once) < passes * len(once):
+        within = [step in inside for step in steps if step.key == key]
+        fitting = (one for one in (once, within) if len(seen) == passes * sum(one))
+        drew = next(fitting, once)
+        if len(seen) == passes * sum(drew) < passes * len(once):
             left = iter(seen)
-            drawn[key] = [next(left) if need else None for need in once * passes]
+            drawn[key] = [next(left) if one else None for one in drew * passes]
         elif len(seen) < passes * len(once) and not any(once):
             drawn[key] = [None for _ in once * passes]  # nothing depends on what was drawn
     return drawn

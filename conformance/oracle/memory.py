@@ -24,7 +24,7 @@ _Kept = dict[int | Step | tuple[Step | int, str], int]
 _SINES = frozenset(
     {"sin", "cos", "noted_sin", "sin_or_cos", "switched_sin", "counted_sin", "accumulate_sin"}
 )
-_FACTORS = _SINES | {"loop_sin", "tanh", "sigmoid", "softmax", "sqrt", "square"}
+_FACTORS = _SINES | {"slope_of_sin", "loop_sin", "tanh", "sigmoid", "softmax", "sqrt", "square"}
 #: Operations whose gradient is a product with a number where one of their arguments is a number.
 _SCALING = frozenset({"multiply", "divide"})
 #: Operations that give a part of a complex tensor, which may be a view of all of it.
@@ -48,7 +48,8 @@ def expected_memory(
     drops: list[int] = []
     pairs: list[tuple[int, int]] = []
     for assumed in assumptions(case, dataflow, declared, alternatives=True):
-        ends = (*dataflow.outputs, dataflow.loss)
+        own = (dataflow.loss, dataflow.second_loss)
+        ends = own if "loss" in assumed.regions else (*dataflow.outputs, dataflow.loss)
         alive = dataflow.differentiated(assumed.active, ends)
         held = _held(dataflow, assumed.active, ends)
         units = minimal_units(assumed)
@@ -197,7 +198,9 @@ class _Way:
         if "factors" not in self.assumed.regions:
             pass
         elif step.statement.op in _FACTORS:
-            times = step.statement.options.get("times", 1)  # of a loop, a factor for each iteration
+            # Of a loop, a factor for each iteration; of a gradient taken inside, its cotangent, too.
+            inside = step.statement.op == "slope_of_sin"
+            times = step.statement.options.get("times", 2 if inside else 1)
             assert isinstance(times, int)
             kept = {(step, "factor"): self.dataflow.tensors[step.results[0]].nbytes * times}
             words = {"out"} if step.statement.op == "tanh" else ()  # (1 + out) times (1 - out)

@@ -196,6 +196,36 @@ def test_calls_with_the_same_arguments_count_each(procedure: str, tmp_path: Path
     assert counts["r", "t"] == counts["r", ""] == 2
 
 
+@pytest.mark.parametrize("variant", ["eager", "jit"])
+def test_a_scalar_that_training_changes_is_no_number(variant: str, tmp_path: Path) -> None:
+    text = """\
+family: fam
+cases:
+  one:
+    title: A title
+    source: Somewhere
+    why: A reason
+    procedure: {train: {steps: 2, learning_rate: 0.5}}
+    parameters: {w: {shape: [], normal: 0.5}}
+    program:
+      - {recompute: r, body: "s = sin(w); t = exp(s)"}
+    outputs: t
+"""
+    seen = observed(load_text(text, "f.yaml")[0], variant, tmp_path)
+    for run in (seen.plain, seen.recomputed):
+        counts = {e.statement: e.count for e in run.executions or () if e.phase == "forward"}
+        assert counts == {"": 2, "s": 2, "t": 2}
+
+
+def test_the_derivative_of_a_product_is_no_rerun_of_it(tmp_path: Path) -> None:
+    """No gradient reads the product, since those of the sine read it as the result of the region."""
+    nodes = """{recompute: r, takes: x, body: "t = tanh(x); p = multiply(t, t)"}
+      - y = sin(p)"""
+    found = reruns(observed(one_case(nodes, "third_order"), "eager", tmp_path).recomputed)
+    assert "r.p" not in found
+    assert found["r.t"] > 0
+
+
 def test_what_runs_again_outside_of_a_recomputed_function_is_seen(tmp_path: Path) -> None:
     """The second derivative of `abs` is zero, so JAX knows all that its rerun reads."""
     case = one_case("{recompute: r, takes: x, body: 'n = negative(x); t = abs(n)'}", "second_order")
