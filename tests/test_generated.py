@@ -741,6 +741,15 @@ def test_what_gives_a_constant_tangent_need_not_run_again() -> None:
     assert not any("runs-again" in region for region in two.regions)
 
 
+def test_torch_is_not_asked_for_second_derivatives_that_it_gets_wrong() -> None:
+    torch = find_adapter("torch", ADAPTERS)
+    variant = next(v for v in torch.variants if v.name == "non-reentrant")
+    for kind, offered in (("gradient_of_jvp", False), ("jvp_of_gradient", True)):
+        one = case(region("r", "x", "t = softmax(x)"), "z = exp(t)", procedure=kind)
+        (made,) = texts(torch, [(one, variant)]).values()
+        assert isinstance(made, Text) is offered
+
+
 def test_a_matrix_near_a_singular_one_has_no_steady_solution() -> None:
     text = HEAD.replace("w: {shape: [4, 4], normal: 0.5}", "w: {shape: [2, 2], values: {}}")
     text = text.replace("v: {shape: [4, 4]", "v: {shape: [2, 2]")

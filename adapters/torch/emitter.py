@@ -64,6 +64,12 @@ REENTRANT = {
     "reentrant-around-non-reentrant": (True, False),
     "non-reentrant-around-reentrant": (False, True),
 }
+#: Operations whose second derivatives are wrong or raise an error, without recompute, too, where forward
+#: mode takes one of both.
+NOT_TWICE = {
+    "gradient_of_jvp": ("batch_norm", "layer_norm", "softmax", "solve"),
+    "jvp_of_gradient": ("solve",),
+}
 #: Two contexts of a user's own, in which forward and rerun each leave a note.
 CONTEXTS = """
     entered = []
@@ -317,6 +323,9 @@ class ForwardMode(Transforms):
     def _write_dual(self) -> None:
         """Forward mode by dual tensors; gradients are taken of them, or of their tangents."""
         code, wrt, kind = self.code, listed(self.case.wrt), self.case.procedure.kind
+        for op in NOT_TWICE.get(kind, ()):
+            if self.case.uses({op}):
+                raise NotOfferedError(self.variant.id, f"{kind} of {op}")
         with code.indent("with forward_ad.dual_level():"):
             dual = "forward_ad.make_dual(values[name], values[name].detach())"
             code(f"wanted = {{name: {dual} for name in {wrt}}}")
