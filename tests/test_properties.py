@@ -4,6 +4,7 @@ each."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -244,13 +245,16 @@ TABLE = [
 
 
 def features(
-    program: list[object], outputs: object = "z", dtype: str = "float32"
+    program: list[object],
+    outputs: object = "z",
+    dtype: str = "float32",
+    shape: Sequence[int] = (2, 3),
 ) -> frozenset[str]:
     case = {
         "title": "A title",
         "source": "A source",
         "why": "A reason",
-        "inputs": {"x": {"shape": [2, 3], "normal": 1.0, "dtype": dtype}, "on": {"value": False}},
+        "inputs": {"x": {"shape": shape, "normal": 1.0, "dtype": dtype}, "on": {"value": False}},
         "parameters": {"w": {"shape": [2, 3], "normal": 1.0}},
         "program": program,
         "outputs": outputs,
@@ -269,6 +273,11 @@ def test_a_case_has_a_feature(feature: str, has: list[object], lacks: list[objec
 def test_numbers_are_compared_as_those_of_half_precision() -> None:
     assert "coarse" in features([SIN, "z = sin(y)"], dtype="bfloat16")
     assert "coarse" not in features([SIN, "z = sin(y)"])
+
+
+@pytest.mark.parametrize(("shape", "uneven"), [([2, 6], False), ([2, 7], True), ([3], False)])
+def test_tensors_are_of_uneven_sizes(shape: list[int], uneven: bool) -> None:
+    assert ("uneven" in features([SIN, "z = sin(y)"], shape=shape)) is uneven
 
 
 def test_a_program_returns_a_dict() -> None:

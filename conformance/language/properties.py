@@ -408,6 +408,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
 OfCase = Callable[[Flow], bool]
 
 
+def _sizes(flow: Flow) -> list[int]:
+    return [prod(array.shape) for array in flow.case.arrays]
+
+
 def _of_backward(shows: Callable[[Backward], bool]) -> OfCase:
     return lambda flow: shows(backward(flow))
 
@@ -450,9 +454,14 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor that the program starts from has fewer than eight elements, or a statement makes a "
         "tensor of fewer elements than it reads",
         lambda f: (
-            any(prod(array.shape) < 8 for array in f.case.arrays)
+            any(size < 8 for size in _sizes(f))
             or any(s.op in FEWER for _, s in f.case.statements())
         ),
+    ),
+    "uneven": (
+        "the largest tensor that the program starts from has more than twice the elements of the "
+        "smallest one",
+        lambda f: 2 * min(_sizes(f), default=0) < max(_sizes(f), default=0),
     ),
     "coarse": (
         "numbers of the program are compared as those of half precision are",
