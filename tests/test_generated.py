@@ -759,6 +759,15 @@ def test_a_matrix_near_a_singular_one_has_no_steady_solution() -> None:
         assert is_stable(one) == steady
 
 
+def test_a_singular_matrix_has_no_solution() -> None:
+    text = HEAD.replace("w: {shape: [4, 4], normal: 0.5}", "w: {shape: [4, 4], full: 1.0}")
+    (one,) = load_text(
+        f"{text}      - {region('r', 'w', 't = solve(w, w)')}\n      - z = sin(v)\n", "f.yaml"
+    )
+    assert expect(one, "whole").gradients
+    assert not is_moderate(one)
+
+
 def test_a_tensor_without_elements_never_holds_other_numbers() -> None:
     body = "a = unsteady_sin(x, then='values'); b = exp(a)"
     node = f'{{recompute: r, takes: x, body: "{body}"}}'

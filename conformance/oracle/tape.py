@@ -1249,7 +1249,11 @@ def solve(a: Tensor, b: Tensor) -> Tensor:
     matrix = (
         a.data if _state.rounding is None else _state.rounding(a.data)
     )  # an algorithm's own errors
-    return _record((a, b), np.linalg.solve(matrix, b.data), (a, OUT), *slopes)
+    try:
+        solution = np.linalg.solve(matrix, b.data)
+    except np.linalg.LinAlgError:  # the matrix is singular
+        solution = np.full(b.shape, np.nan)
+    return _record((a, b), solution, (a, OUT), *slopes)
 
 
 @_operation
