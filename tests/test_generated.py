@@ -950,6 +950,12 @@ def test_an_output_without_a_loss_may_keep_nothing() -> None:
         assert memory.drop == drop
 
 
+def test_a_quotient_of_a_tensor_and_a_multiple_of_it_is_constant() -> None:
+    for first, found in (("a = divide(x, -1.0)", True), ("a = divide(1.0, x)", False)):
+        one = case(first, region("r", "[x, a]", "t = divide(a, x)"), "z = multiply(t, x)")
+        assert ("constant-of-itself" in features_of(one).case) is found
+
+
 def test_a_number_divided_by_a_tensor_may_keep_the_tensor_s_inverse() -> None:
     one = case("d = divide(0.5, w)", region("r", "d", "s = sin(x)", "s"), "z = add(s, 1.0)")
     kept = expect(one, "early-stop").memory

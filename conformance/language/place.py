@@ -26,6 +26,7 @@ HALF = 1e-2
 #: Operations that make tensors of fewer elements than they read.
 FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
+_COMPARING = frozenset({"subtract", "divide", "maximum"})
 LINEAR = frozenset(
     name
     for name, operation in OPERATIONS.items()
@@ -140,8 +141,22 @@ def is_bool(tensor: Tensor) -> bool:
 def may_cancel(statement: Statement) -> bool:
     """Whether the gradient of a statement may be zero whatever the numbers are."""
     names = statement.names()
-    itself = statement.op in ("subtract", "divide", "maximum") and len(set(names)) < len(names)
+    itself = statement.op in _COMPARING and len(set(names)) < len(names)
     return itself or bool(OPERATIONS[statement.op].parts)
+
+
+def of_one(flow: Flow) -> bool:
+    """Whether a statement takes the difference, the quotient or the maximum of what linear operations
+    make of one tensor."""
+    source: dict[Tensor, Tensor] = {}
+    for step in steps(flow.items):
+        op, read = step.statement.op, [source.get(tensor, tensor) for tensor in step.read()]
+        if op in _COMPARING and len(set(read)) < len(read):
+            return True
+        scaling = op == "multiply" or (op == "divide" and bool(step.reads.get("a")))
+        if len(read) == 1 and (op in LINEAR or scaling):
+            source.update(dict.fromkeys(step.makes, read[0]))
+    return False
 
 
 def from_region(place: Place, tensor: Tensor) -> bool:

@@ -30,6 +30,7 @@ from conformance.language.place import (
     kept,
     literal_of,
     may_cancel,
+    of_one,
     reads,
     result_read,
     stopped_first,
@@ -480,9 +481,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     "kept-outputs": ("outputs are kept until the last repetition is over", lambda f: f.case.keeps),
     "expected-error": ("the program has to raise an error", lambda f: f.case.error is not None),
     "constant-of-itself": (
-        "a statement takes the difference, the quotient or the maximum of a tensor and itself, or a "
-        "part of a complex tensor: a gradient may be zero throughout",
-        lambda f: any(may_cancel(s) for _, s in f.case.statements()),
+        "a statement takes the difference, the quotient or the maximum of a tensor and itself, or of "
+        "what linear operations make of one tensor, or a part of a complex tensor: a gradient may be "
+        "zero throughout",
+        lambda f: any(may_cancel(s) for _, s in f.case.statements()) or of_one(f),
     ),
     "may-raise": (
         "the program may raise an error where it does so without recompute",
