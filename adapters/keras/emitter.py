@@ -112,10 +112,6 @@ class Remat(Recompute):
     def checkpoint(self, region: Region) -> str:
         return f"keras.remat({', '.join([self.block(region), *self.misuse(region)])})"
 
-    def callable_of(self, region: Region) -> str:
-        name = function(region.name)
-        return self.body.spelled.get(name) or super().callable_of(region)
-
 
 class Scoped(Recompute):
     """Nothing at the call: a region is a layer, constructed in a scope; in `plain`, too."""
@@ -124,11 +120,8 @@ class Scoped(Recompute):
         return False
 
     def called(self, node: Region | Again, region: Region) -> str:
-        name = function(region.name)
-        name = f"{name}_layer" if region.granularity == "operation" else self.body.name(name)
-        if self.forward.is_method(region):
-            name = self.forward.place(region)
-        return f"{name}({self.forward.call_arguments(node)})"
+        layer = "_layer" if region.granularity == "operation" else ""
+        return f"{self.forward.place(region)}{layer}({self.forward.call_arguments(node)})"
 
 
 class Regions(Forward):
@@ -147,7 +140,10 @@ class Regions(Forward):
 
     def write_region(self, region: Region) -> None:
         name = function(region.name)
-        if name in self.body.spelled or self.is_method(region):  # an attribute of what is around it
+        if self.is_method(region):
+            return
+        if name in self.body.spelled:  # an attribute of the layer around it
+            self.recompute.write_made(region)
             return
         if region.name not in self.emitter.shared:
             self.write_function(region)
@@ -160,6 +156,9 @@ class Regions(Forward):
             with self._scope("activations", region):
                 self.code(f"{name}_layer = keras.layers.Activation({given})")
         self.recompute.write_made(region)
+
+    def place(self, region: Region) -> str:
+        return self.body.spelled.get(function(region.name)) or super().place(region)
 
     def check_held(self, region: Region) -> None:
         if self.is_layer(region):

@@ -50,14 +50,15 @@ def items(case: Case, taken: Collection[str], *, captured: bool) -> dict[str, It
     """The parameters of a case that are in lists, by name; `taken` are names that no list may have.
 
     Parameters are in a list if they follow each other, numbered from 1, and are made alike. Those that
-    a region takes under their own name are not; nor, unless `captured`, those that a region captures.
+    a region takes under their own name are not; nor those that a module captures or, unless `captured`,
+    any region.
     """
     if case.procedure.kind not in PROCEDURES or case.procedure.between or case.hooks:
         return {}
     kept = {name for node in walk(case.program) for name in node_makes(node)}
     for region in case.regions():
         kept.update(leaves(region.takes), leaves(region.kwargs), region.kwargs)
-        kept.update(() if captured else region.captured())
+        kept.update(() if captured and region.granularity != "module" else region.captured())
     in_lists: dict[str, Item] = {}
     stems = {array.name: (_NUMBERED.match(array.name) or ["", ""])[1] for array in case.parameters}
     for stem, group in groupby(case.parameters, lambda array: stems[array.name]):

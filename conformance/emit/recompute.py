@@ -62,12 +62,12 @@ class Recompute(Part):
 
     def of_callable(self, statement: Statement) -> str:
         """The right-hand side of a statement of `OF_CALLABLES`."""
-        name = function(statement.names()[0])
+        region = self.emitter.regions[statement.names()[0]]
         if self.path == "plain":
             return "True"
         if statement.op == "is_unwrapped_by":
-            return f"{self.prefix}{name}.__wrapped__ is {name}"
-        return f'not hasattr({self.prefix}{name}, "variables")'
+            return f"{self.name(region)}.__wrapped__ is {self.forward.place(region)}"
+        return f'not hasattr({self.name(region)}, "variables")'
 
     @staticmethod
     def option(region: Region, option: str, keyword: str) -> list[str]:
