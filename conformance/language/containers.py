@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from conformance.language.flow import parts
+from conformance.language.flow import Step, parts
+from conformance.language.operations import BOOLS
 from conformance.language.place import Place, inside_of, is_bool, top
 from conformance.language.reach import steps
 from conformance.model.case import Literal, Ref, Region, Tree, leaves
@@ -57,6 +58,16 @@ CONTAINERS: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
                 for call in p.calls
                 for name, t in zip(leaves(p.region.gives), call.results, strict=False)
             )
+        ),
+    ),
+    "returns-bool": (
+        "a region returns a bool that a statement of its own makes",
+        lambda p: any(
+            s.statement.op in BOOLS
+            and not {*leaves(p.region.returns)}.isdisjoint(s.statement.targets)
+            for c in p.calls
+            for s in c.items
+            if isinstance(s, Step)
         ),
     ),
     "dict-result": ("a region returns a dict", _returns(dict)),

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from conformance.language.backward import backward, overwritten
 from conformance.language.flow import Flow
 from conformance.language.graph import NodeError, Run
+from conformance.language.reach import reach
 from conformance.model.case import Loss
 
 
@@ -26,6 +27,8 @@ class Nodes:
         )
         self.lost: set[str] = set()
         self.zeros: set[str] = set()
+        #: Whether a loss depends on what is asked for.
+        self.asked = bool(reach(flow).needed.tensors)
         self.hooks = self.otherwise = self.detaches = self.holds = False
         self.values = self.answers = self.operations = self.draws = False
         try:
@@ -207,8 +210,8 @@ _OF_LISTS: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
         lambda n: not n.lost.isdisjoint(n.case.wrt),
     ),
     "left-detaches-loss": (
-        f"{_LEFT} the loss requires no gradient",
-        lambda n: n.raised == "detached",
+        f"{_LEFT} the loss requires no gradient, which depends on a tensor whose gradient is asked for",
+        lambda n: n.raised == "detached" and n.asked,
     ),
     "left-runs-otherwise": (
         f"{_LEFT} a region does not run that backward has to run again",

@@ -55,16 +55,17 @@ class Operation:
     `tensors` are its positional arguments; one that ends in `...` takes a list (`concat([a, b])`), one
     that ends in `?` is not a tensor. `results` is the number of results, 0 where an option says so.
     `updates` names arguments that are changed in place (running statistics), `whole` those that hold
-    whole numbers, `truths` those that hold bools, `parts` those that are complex. `over` names an
-    argument that programs write the result over, `within` a word of the region that it must stand in,
-    `between` the word for what happens between forward and backward that changes what it computes.
-    `raises` is the error that it raises where its flag is true. `unlike` says that programs do something
-    else in the rerun, and that implementations differ on it. Frameworks compute what is `exact` in
-    float32 and float64 alone. Of a `joint` operation, an element of the result depends on more than one
-    of the argument. The result of a `view` may share its memory with the argument. Of equal arguments of
-    one that is `apart`, little but rounding errors would be left in its result or its gradients.
-    Autocast has one that is `lowered` compute in low precision. One that `hooks` registers a hook on its
-    argument, and returns it. One that is `shared` is a collective: all ranks take part in it.
+    whole numbers, `truths` those that hold bools, `parts` those that are complex, `inverts` one that
+    needs an inverse. `over` names an argument that programs write the result over, `within` a word of
+    the region that it must stand in, `between` the word for what happens between forward and backward
+    that changes what it computes. `raises` is the error that it raises where its flag is true.
+    `unlike` says that programs do something else in the rerun, and that implementations differ on it.
+    Frameworks compute what is `exact` in float32 and float64 alone. Of a `joint` operation, an element
+    of the result depends on more than one of the argument. The result of a `view` may share its memory
+    with the argument. Of equal arguments of one that is `apart`, little but rounding errors would be
+    left in its result or its gradients. Autocast has one that is `lowered` compute in low precision.
+    One that `hooks` registers a hook on its argument, and returns it. One that is `shared` is a
+    collective: all ranks take part in it.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Operation:
     whole: str = ""
     truths: str = ""
     parts: str = ""
+    inverts: str = ""
     over: str = ""
     within: str = ""
     between: str = ""
@@ -236,7 +238,7 @@ _ALL = (
         _SOLVED,
         "(n, n) and (n, k) give (n, k)",
         capability="solve",
-        told=_EXACT | _APART,
+        told=_EXACT | _APART | {"inverts": "a"},
     ),
     _op(
         "linear",

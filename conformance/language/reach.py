@@ -173,13 +173,16 @@ def through_regions(
 def _back(
     items: Sequence[Step | Call], of: frozenset[Tensor], ends: set[Tensor], keywords: bool
 ) -> Reached:
-    recorded = set(of)
+    recorded, entered = set(of), set[Call]()
     for item in _opened(items):
         if isinstance(item, Step):
             if not recorded.isdisjoint(item.differentiable(handles=True)):
                 recorded.update(tensor for tensor in item.makes if tensor.floating)
         elif not recorded.isdisjoint(entries(item, keywords=keywords)):
             recorded.update(_given_back(item))  # of integers, too, a gradient can be asked
+            entered.add(item)
+        else:  # what it returns as it is has the graph that it had
+            recorded.update(tensor for tensor, before in _passed_on(item) if before in recorded)
     found = Reached(ends & recorded)
     for item in reversed(tuple(_opened(items))):
         if isinstance(item, Step):
@@ -187,9 +190,10 @@ def _back(
                 found.tensors |= recorded.intersection(item.differentiable(handles=True))
                 found.steps.add(item)
             continue
-        read = entries(item, keywords=keywords)
-        if not found.tensors.isdisjoint(_given_back(item)) and not recorded.isdisjoint(read):
-            found.tensors |= recorded & read
+        if item not in entered:
+            found.tensors |= {b for t, b in _passed_on(item) if t in found.tensors} & recorded
+        elif not found.tensors.isdisjoint(_given_back(item)):
+            found.tensors |= recorded & entries(item, keywords=keywords)
             if not item.region.mapped:
                 found.calls.add(item)
                 inside = entries(item, keywords=keywords, inside=True)
@@ -204,6 +208,19 @@ def _given_back(call: Call) -> list[Tensor]:
     names = leaves(call.region.gives)
     pairs = zip(names, call.returns, strict=True)
     return [tensor for name, tensor in pairs if name not in call.region.left]
+
+
+def _passed_on(call: Call) -> Iterator[tuple[Tensor, Tensor]]:
+    """What a call returns as it is, with what that is around the call."""
+    raising = (s for s in steps(call.items) if OPERATIONS[s.statement.op].raises)
+    same = {step.makes[0]: next(step.differentiable(handles=True), None) for step in raising}
+    own = {tensor for one in call.within() for tensor in (*one.inside, *one.returns)}
+    for tensor in _given_back(call):
+        before: Tensor | None = tensor
+        while before is not None and (before in same or before in own):
+            before = same.get(before, before.handles)
+        if before is not None:
+            yield tensor, before
 
 
 def _opened(items: Sequence[Step | Call]) -> Iterator[Step | Call]:
