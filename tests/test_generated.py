@@ -290,6 +290,35 @@ def test_no_gradient_passes_through_what_a_region_leaves(left: str, reached: boo
     assert all(("reached-as-operation" in one) is reached for one in found.regions)
 
 
+def test_the_innermost_region_makes_a_bool() -> None:
+    inner = "{recompute: q, takes: [x], gives: [t, b], body: [t = exp(x), b = is_unwrapped_by(s)]}"
+    node = f"{{recompute: r, takes: [x], gives: [t, b], body: [{inner}]}}"
+    found = features_of(case(region("s", "y", "v = sin(y)"), node, "z = multiply(t, v)"))
+    assert ["returns-bool" in one for one in found.regions] == [False, False, True]
+
+
+def test_a_loss_is_detached_where_it_depends_on_what_is_asked_for() -> None:
+    node = "{recompute: r, takes: [x], gives: [t, u], body: [t = exp(x), u = sin(w)], left: [u]}"
+    text = f"{HEAD}      - {node}\n      - z = sin(u)\n    gradients: {{wrt: [%s]}}\n"
+    for wrt, detached in (("w", True), ("x", False)):
+        (one,) = load_text(text % wrt, "f.yaml")
+        assert ("left-detaches-loss" in features_of(one).case) is detached
+
+
+@pytest.mark.parametrize(
+    ("body", "zeros"), [("t = raise_if(x, flag)", True), ("t = exp(x)", False)]
+)
+def test_a_region_that_is_no_operation_returns_what_it_is_given_with_its_graph(
+    body: str, zeros: bool
+) -> None:
+    first = f"{{recompute: r, takes: [], kwargs: {{x: x}}, gives: t, body: ['{body}']}}"
+    node = region("s", "[t, v]", "u = sin(v)")
+    text = HEAD.replace("inputs: {", "inputs: {flag: {value: false}, ")
+    text += f"      - {first}\n      - {node}\n      - z = multiply(u, u)\n"
+    (one,) = load_text(f"{text}    gradients: {{wrt: [x]}}\n", "f.yaml")
+    assert ("zeros-as-operation" in features_of(one).case) is zeros
+
+
 def test_a_part_of_the_gradients_reaches_regions_that_depend_on_it() -> None:
     node = region("r", "y", "t = matmul(y, w)")
     text = HEAD + f"      - {node}\n      - z = sin(t)\n    procedure: part\n"
@@ -319,6 +348,18 @@ def test_numbers_are_stable_with_what_was_drawn(drawn: float, stable: bool) -> N
     zero = ("a = multiply(x, 0.0)", "b = add(a, 3.0)", "d = dropout(b)", "s = subtract(d, 6.0)")
     one = case(*zero, region("r", "s", "t = divide(y, s)"), "z = multiply(t, t)")
     assert is_stable(one, [RandomSample("", "d", "forward", np.full((3, 4), drawn))]) is stable
+
+
+@pytest.mark.parametrize(("read", "stable"), [("d", False), ("e", True)])
+def test_whether_a_zero_was_dropped_is_not_seen(read: str, stable: bool) -> None:
+    first = (
+        "s = stop_gradient(x)",
+        "a = subtract(s, x)",
+        region("r", "a", "d = dropout(a)"),
+        "e = exp(x)",
+    )
+    one = case(*first, f"z = multiply({read}, x)")
+    assert is_stable(one, [RandomSample("r", "d", "forward", np.zeros((3, 4)))]) is stable
 
 
 REFUSED = {
@@ -408,6 +449,39 @@ def test_keras_gives_the_value_of_a_variable(node: str, line: str) -> None:
     (found,) = texts(find_adapter("keras", ADAPTERS), [(one, variant)]).values()
     assert not isinstance(found, EmitFailure)
     assert line in found.text
+
+
+def test_keras_holds_a_layer_in_the_layer_around_it() -> None:
+    inner = "{recompute: q, takes: [x], gives: u, granularity: module, body: ['u = matmul(x, w)']}"
+    node = (
+        f"{{recompute: r, takes: [x], gives: t, granularity: module, body: [{inner}, t = exp(u)]}}"
+    )
+    one = case(node, "z = multiply(t, t)")
+    keras = find_adapter("keras", ADAPTERS)
+    (variant,) = (v for v in keras.variants if v.name == "remat-tensorflow")
+    (found,) = texts(keras, [(one, variant)]).values()
+    assert isinstance(found, Text)
+    plain, recomputed = found.text.split("def recomputed")
+    assert "u = self.q(x)" in plain
+    assert "remat_q = keras.remat(self.q)" in recomputed
+    assert "u = remat_q(x)" in recomputed
+
+
+def test_parameters_of_a_module_are_in_no_list() -> None:
+    text = HEAD.replace(
+        "parameters: {w:", "parameters: {w1: &w {shape: [4, 4], normal: 0.5}, w2: *w, w3:"
+    )
+    node = "{recompute: r, takes: [x], gives: t, granularity: %s, body: ['%s']}"
+    body = "h = matmul(x, w1); g = matmul(h, w2); t = matmul(g, w3)"
+    tf = find_adapter("tf", ADAPTERS)
+    (variant,) = (v for v in tf.variants if v.name == "eager")
+    for kind, listed in (("module", False), ("function", True)):
+        program = f"      - {node % (kind, body)}\n      - z = matmul(t, w3)\n"
+        (one,) = load_text(text.replace(", v: {", ", v: {gradient: false, ") + program, "f.yaml")
+        (found,) = texts(tf, [(one, variant)]).values()
+        assert isinstance(found, Text)
+        assert ("x @ ws[0]" in found.text) is listed
+        assert ("R(w1, w2, w3)" in found.text) is not listed
 
 
 def test_what_is_mapped_is_the_argument_of_the_lambda() -> None:

@@ -100,6 +100,17 @@ def small(program: list[str], **words: object) -> dict[str, object]:
             ),
             "requires none",
         ),
+        (
+            small(
+                [
+                    "d = dropout(square)",
+                    {"recompute": "r(d)", "body": "h = sin(d); t = solve(h, square)"},
+                    "y = sum(t)",
+                ],
+                inputs={"square": {"shape": [3, 3], "normal": 0.5}},
+            ),
+            "depends on what is drawn",
+        ),
     ],
 )
 def test_what_is_no_program_is_left_out(raw, reason):

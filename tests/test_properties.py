@@ -17,6 +17,7 @@ TWICE = {"recompute": "r(x)", "gives": ["y", "u"], "body": "y = sin(x); u = cos(
 NAMED = {**SIN, "takes": [], "kwargs": {"x": "x"}, "recompute": "r"}
 LEAVES = {**SIN, "gives": ["y", "q"], "left": "q", "body": "y = sin(x); q = exp(y)"}
 BESIDE = {"recompute": "s(x)", "body": "v = sin(x)"}
+RETURNS_BOOL = {**SIN, "gives": ["y", "told"], "body": "y = sin(x); told = is_unwrapped_by(s)"}
 OF_ONE = {"recompute": "r", "takes": [{"a": "x"}], "body": "y = sin(x)"}
 OF_H = {"recompute": "r", "takes": [{"a": "h"}], "body": "y = sin(h)"}
 CHANGES_H = {**OF_H, "gives": [["y"]], "body": "y = add_in_place(h, w)"}
@@ -198,6 +199,8 @@ TABLE = [
     ("left-loses-gradient", [LEAVES, "z = multiply(y, q)"], [LEAVES, "z = sin(y)"]),
     ("left-runs-otherwise", [LEAVES, BESIDE, "z = multiply(q, v)"], [LEAVES, "z = multiply(y, q)"]),
     ("left-detaches-loss", [LEAVES, "z = sin(q)"], [LEAVES, "z = multiply(y, q)"]),
+    ("returns-bool", [BESIDE, RETURNS_BOOL, "z = sin(y)"],
+     [BESIDE, {**RETURNS_BOOL, "gives": "y"}, "z = sin(y)"]),
     ("node-loses-gradient", [LEAVES, "z = multiply(y, q)"], [LEAVES, "z = sin(y)"]),
     ("node-gives-zeros", [ZEROS, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("node-without-result", [STOPS, "h = sin(w)", "z = multiply(y, h)"], [SIN, "z = sin(y)"]),

@@ -23,7 +23,7 @@ from conformance.fuzz.statements import Statements
 from conformance.fuzz.words import Word
 from conformance.language.build import TOLERANCES
 from conformance.language.features import required_by
-from conformance.language.flow import Flow
+from conformance.language.flow import Flow, Tensor
 from conformance.language.load import load_text
 from conformance.language.operations import OPERATIONS, Operation
 from conformance.language.reach import active, steps, wanted
@@ -99,6 +99,8 @@ def loaded(raw: Raw, allowed: frozenset[str]) -> Generated:
         raise CaseError("it takes a gradient with respect to what requires none in a transform")
     if _takes_hooked(case):
         raise CaseError("it takes a gradient with respect to a tensor that a hook is on")
+    if _inverts_zeros(case):
+        raise CaseError("whether a matrix has an inverse depends on what is drawn")
     if not is_stable(case):
         raise CaseError("its numbers depend on how they are rounded")
     return Generated(name, raw, case)
@@ -136,6 +138,18 @@ def _takes_hooked(case: Case) -> bool:
     }
     taking = [s for s in steps(flow.items) if OPERATIONS[s.statement.op].takes_gradient]
     return any(t.itself in hooked for step in taking for t in step.differentiable())
+
+
+def _inverts_zeros(case: Case) -> bool:
+    """Whether a statement inverts what depends on a draw that sets elements to zero."""
+    dropped: set[Tensor] = set()
+    for step in steps(Flow(case).items):
+        operation = OPERATIONS[step.statement.op]
+        if not dropped.isdisjoint(step.reads.get(operation.inverts, ())):
+            return True
+        if (operation.random and operation.needs) or not dropped.isdisjoint(step.read()):
+            dropped.update(step.makes)
+    return False
 
 
 class _Program:

@@ -12,6 +12,7 @@ import numpy as np
 from conformance.judge.arrays import against_others, differs, inaccuracy, quantities
 from conformance.model.case import Case, Tolerance
 from conformance.model.observation import Array, Expected, RandomSample
+from conformance.oracle import tape
 from conformance.oracle.expected import computed
 
 #: The relative rounding error of a dtype, by the greatest tolerance of its cases.
@@ -38,7 +39,8 @@ def is_stable(
 ) -> bool:
     """Whether rounding errors change nothing beyond a part of the tolerance, and all is finite; with the
     random numbers that a run has drawn, where these are given, with `errors` so many times as large as
-    rounding alone, and as large as those of the operations that `accuracy` names."""
+    rounding alone, and as large as those of the operations that `accuracy` names. What is drawn does not
+    show whether a dropout has kept a zero, which must not matter, either."""
     if case.error is not None and not case.as_plain:
         return True
     size = next(s for tolerance, s in _ROUNDING.items() if case.tolerance.rtol <= tolerance)
@@ -48,11 +50,18 @@ def is_stable(
     try:
         with np.errstate(all="ignore"):
             exact = computed(case, samples=samples)
+            if samples and not _alike(exact, _keeping_zeros(case, samples), tolerance):
+                return False
             attempts = range(_ATTEMPTS if size > _FEW_BITS else 1)
             rounded = (computed(case, _rounding(case, size, n), samples) for n in attempts)
             return all(_alike(exact, one, tolerance) for one in rounded)
     except Exception:  # a fault of the reference is a finding, and shows when it judges
         return True
+
+
+def _keeping_zeros(case: Case, samples: Sequence[RandomSample]) -> Expected:
+    with tape.keeping_zeros():
+        return computed(case, samples=samples)
 
 
 def _rounding(case: Case, size: float, attempt: int) -> Callable[[Array], Array]:

@@ -103,8 +103,9 @@ class Statements:
         return self._of(self.choices.one(fitting), scope, {"b": name}) if number else None
 
     def joining(self, scope: Scope, name: str, last: str) -> Made:
-        """A statement that reads a tensor and, if there is one, what the last such statement made."""
-        if not last:
+        """A statement that reads a tensor and what the last such statement made, if there is one and it
+        has the same dtype."""
+        if not last or scope.tensor(last).dtype != scope.tensor(name).dtype:
             return self.plain(scope, of=name)
         fitting = [o for o in self.operations if o.takes_number and not o.apart]
         made = self._of(self.choices.one(fitting), scope, {"a": last, "b": name})

@@ -208,6 +208,7 @@ class _State:
     explicit: weakref.WeakSet[_Explicit] = field(default_factory=weakref.WeakSet)
     log: list[tuple[str, str, str]] = field(default_factory=list)
     rounding: Callable[[Elements], Elements] | None = None
+    keeping: bool = False
     rank: _Rank | None = None
 
 
@@ -239,6 +240,11 @@ def quiet() -> AbstractContextManager[None]:
 def rounding(change: Callable[[Elements], Elements]) -> AbstractContextManager[None]:
     """A `with` block in which this is done to what each operation computes, in forward and backward."""
     return _set(rounding=change)
+
+
+def keeping_zeros() -> AbstractContextManager[None]:
+    """A `with` block in which a dropout keeps zeros, whatever its mask is: the result is the same."""
+    return _set(keeping=True)
 
 
 def _apart(data: Elements) -> Elements:
@@ -891,6 +897,8 @@ def dropout(x: Tensor, p: float = 0.5, seed: int | None = None) -> Tensor:
 def masked(x: Tensor, mask: ArrayLike, p: float) -> Tensor:
     """Dropout with a given mask."""
     kept = Tensor(np.asarray(mask, np.bool_), "bool", scope=_state.frame)
+    if _state.keeping:
+        kept.data = kept.data | (x.data == 0)
     data = x.data * kept.data / (1 - p)
     return _unary(x, data, lambda g, mask: masked(g, mask.data, p), kept)
 
