@@ -199,6 +199,8 @@ TABLE = [
     ("left-loses-gradient", [LEAVES, "z = multiply(y, q)"], [LEAVES, "z = sin(y)"]),
     ("left-runs-otherwise", [LEAVES, BESIDE, "z = multiply(q, v)"], [LEAVES, "z = multiply(y, q)"]),
     ("left-detaches-loss", [LEAVES, "z = sin(q)"], [LEAVES, "z = multiply(y, q)"]),
+    ("later-call-unreached", [SIN, {"call": "r", "takes": ["w"], "gives": "u"}, "z = sin(y)"],
+     [SIN, {"call": "r", "takes": ["w"], "gives": "u"}, "z = sin(u)"]),
     ("returns-bool", [BESIDE, RETURNS_BOOL, "z = sin(y)"],
      [BESIDE, {**RETURNS_BOOL, "gives": "y"}, "z = sin(y)"]),
     ("node-loses-gradient", [LEAVES, "z = multiply(y, q)"], [LEAVES, "z = sin(y)"]),

@@ -127,7 +127,10 @@ HELPERS: Mapping[str, str] = {
         """,
     "hooked": """
         def hooked(x, scale):
-            x.register_hook(lambda gradient: gradient * scale)
+            def scaled(gradient):  # ops.vmap parses hooks, but no lambda in an argument
+                return gradient * scale
+
+            x.register_hook(scaled)
             return x
         """,
     "custom_sin": """

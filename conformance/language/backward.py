@@ -483,6 +483,14 @@ def _reads(chosen: _Chosen, of: Backward, call: Call, *, stepwise: bool) -> bool
     return of.reads(call, lambda _: False, frozenset(found), stepwise=stepwise)
 
 
+def _later_unreached(backward: Backward, call: Call) -> bool:
+    reached = {one for each in backward.reach.keyword_passes for one in each.calls}
+    later = (c for c in backward.flow.of_region[call.region.name] if c.moment > call.moment)
+    given = [tensor for tensor in call.given if tensor.of != "value"]
+    read = backward.reads(call, lambda _: False, given)
+    return call in reached and read and not reached.issuperset(later)
+
+
 #: Features of a region, by its calls: what they mean, and the condition.
 OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     "runs-again": ("backward reads what a region has saved", lambda b, c: c in b.again),
@@ -575,6 +583,11 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     "reads-outer": (
         "a region reads by closure a tensor that no region around it has computed or takes",
         _reads_outer,
+    ),
+    "later-call-unreached": (
+        "backward reads, in a region, what comes from its arguments, and a gradient reaches this call "
+        "and not a later one, as `reached-with-keywords` says",
+        _later_unreached,
     ),
     "mapped-argument-read": (
         "a region that is mapped runs again, and comes to a statement that reads its arguments",
