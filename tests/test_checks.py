@@ -284,6 +284,7 @@ TABLE: dict[str, list[Row]] = {
         Row("later-draw-of-others", PASS, "drew the same numbers as the forward pass", RANDOM, seen={"samples": (*SAME, draw("y", "forward", 0, 2))}, control={"samples": (DRAWN, draw("y", "forward", 0, 6))}),
         Row("later-slope", FAIL, "numbers drawn after it differ from the plain run's: y in region block", SLOPES, seen={"samples": (*SAME, draw("y", "forward", -1, 2))}, control={"samples": (DRAWN, draw("y", "forward", -2, 2))}),
         Row("later-slope-of-others", PASS, "drew the same numbers as the forward pass", SLOPES, seen={"samples": (*SAME, draw("y", "forward", -1, 3)), "generators": {"implicit": array(0.5)}}, control={"samples": (DRAWN, draw("y", "forward", -2, 2))}),
+        Row("later-slopes-alone", PASS, "drew the same numbers as the forward pass", SLOPES, seen={"samples": (*SAME, draw("y", "forward", -1, -1))}, control={"samples": (DRAWN, draw("y", "forward", -2, -2))}),
         Row("later-draw-same", PASS, "drew the same numbers as the forward pass", RANDOM, seen={"samples": (*SAME, draw("y", "forward", 0, 2))}, control={"samples": (DRAWN, draw("y", "forward", 0, 2))}),
         Row("other-from-the-start", PASS, "drew the same numbers as the forward pass", RANDOM, seen={"samples": (*SAME, draw("y", "forward", 0, 2))}, control={"samples": (draw("y", "forward", 4, 4), draw("y", "forward", 5, 5))}),
         Row("free-later-draw", REPORT, "although it did not have to", FREE, seen={"samples": (*SAME, draw("y", "forward", 0, 2))}, control={"samples": (DRAWN, draw("y", "forward", 5, 5))}),

@@ -871,6 +871,21 @@ def test_a_mask_may_have_the_dtype_of_what_it_masks() -> None:
         assert memory.recomputed[1] == 3 * 12 * nbytes  # a, t and the mask
 
 
+def test_a_mask_that_the_plain_run_does_not_keep_may_be_wide() -> None:
+    head = HEAD.replace(
+        "inputs: {x: {shape: [3, 4]", "inputs: {p: {shape: [4, 4, 4, 4]}, x: {shape: [3, 4]"
+    )
+    head = head.replace("p: {shape: [4, 4, 4, 4]}", "p: {shape: [4, 4, 4, 4], normal: 0.5}")
+    head = head.replace("y: {shape: [3, 4]", "g: {shape: [4], normal: 0.5}, y: {shape: [3, 4]")
+    nodes = f"      - t = max_pool2d(p, size=2)\n      - {region('r', 't', 'z = layer_norm(p, g, g)')}\n"
+    (one,) = load_text(head + nodes, "f.yaml")
+    memory = expect(one, "early-stop", residuals={"max_pool2d": "x mask"}).memory
+    assert memory is not None
+    assert memory.plain[0] == 2 * 64 * 4  # means and deviations
+    assert memory.drop == 0
+    assert memory.rise == 64 * 4 + 64 * 8 - 2 * 64 * 4  # t and its indices, instead
+
+
 def test_torch_returns_tensors_alone_from_a_transform() -> None:
     torch = find_adapter("torch", ADAPTERS)
     variant = next(v for v in torch.variants if v.name == "reentrant")

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from conformance.language.operations import COSTLY, OPERATIONS, RANDOM, VIEWS
@@ -286,8 +286,10 @@ class _Way:
                 most |= around.difference(unit.producers) | unit.kept_results
                 most = most.union(*(call.kept for call in unit.calls))
         fewest = _bytes((*self.outside(self.alive), self.tensors(least)))
-        added = (self.casts(most), self.copies())
-        return fewest, _bytes((*self.outside(self.held), self.tensors(most), *added))
+        # What the plain run does not keep may take the most bytes where what it keeps takes the least.
+        late = replace(self, wide=True).outside(self.held - self.alive)
+        added = (*late, self.tensors(most), self.casts(most), self.copies())
+        return fewest, _bytes((*self.outside(self.held & self.alive), *added))
 
     def casts(self, kept: Set[int]) -> _Kept:
         """What autocast keeps in low precision outside of regions and the plain run does not: of tensors

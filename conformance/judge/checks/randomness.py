@@ -167,7 +167,7 @@ def _disturbed(evidence: Evidence) -> tuple[tuple[Place, ...], bool]:
 
     A draw is observed as the statement's result: of a dropout, the mask is compared. `rrelu` draws a
     number for each negative element of its argument, and returns the others: where these are others than
-    in the plain run, no draw from there on can be compared.
+    in the plain run, no draw from there on can be compared; where there are none, this draw cannot be.
     """
     recomputed, plain = forward_samples(evidence.recomputed), forward_samples(evidence.plain)
     if recomputed is None or plain is None:
@@ -180,6 +180,8 @@ def _disturbed(evidence: Evidence) -> tuple[tuple[Place, ...], bool]:
         a, b, op = sample.array, other.array, ops[_place(sample)]
         if op == "rrelu" and differs(np.maximum(a, 0), np.maximum(b, 0), tolerance):
             return _places(different), False
+        if op == "rrelu" and not np.any(np.maximum(a, 0)):
+            continue
         if differs(a != 0, b != 0, tolerance) if op == "dropout" else differs(a, b, tolerance):
             different.append(sample)
     first = bool(different) and different[0] is recomputed[0]
