@@ -771,6 +771,12 @@ def test_a_part_of_a_complex_tensor_may_have_no_gradient() -> None:
 
 
 def test_outputs_may_hold_a_graph_that_no_backward_pass_goes_through() -> None:
+    before = "a = matmul(x, w)", region("q", "a", "u = exp(v)"), "z = sin(y)"
+    for one, casts in ((case(*before), 0), (replace(case(*before), autocast="bfloat16"), 2)):
+        found = expect(replace(one, outputs=(Ref("z"), Ref("u"))), "early-stop").memory
+        assert found is not None
+        assert found.left[0] == 4 + casts  # v, and x, w and a, which no gradient reads
+
     two = case("a = sin(y)", region("r", "x", "t = sin(x)"), "z = exp(t)")
     assert "graph-left" not in features_of(two).case
     assert "graph-left" in features_of(replace(two, outputs=(Ref("z"), Ref("a")))).case

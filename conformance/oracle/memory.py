@@ -106,8 +106,12 @@ def _left(case: Case, dataflow: Dataflow) -> tuple[int, int]:
     kept = {n for call in calls for n in (*call.taken, *(call.read - call.made))}
     # The graph of an argument that no gradient reads is not in the plain run.
     more = held - dataflow.differentiated(active, dataflow.outputs)
-    kept |= {n for s in more if s.call is None for n in (*s.reads, *s.results)}
-    return len(kept), sum(dataflow.tensors[n].nbytes for n in kept)
+    outside = [step for step in more if step.call is None]
+    kept |= {n for step in outside for n in (*step.reads, *step.results)}
+    # Under autocast, what an operation reads is also kept in low precision.
+    lowered = [s for s in outside if case.autocast and OPERATIONS[s.statement.op].lowered]
+    every = [*kept, *(n for step in lowered for n in step.reads)]
+    return len(every), sum(dataflow.tensors[n].nbytes for n in every)
 
 
 def _held(
