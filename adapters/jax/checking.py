@@ -17,23 +17,8 @@ from conformance.observe.worker.checking import base
 from conformance.observe.worker.checking.base import LEARNING_RATE, Watch
 from conformance.observe.worker.checking.regions import Recompute
 
+from .jaxprs import CALLS, RERUN
 from .observe import Observer
-
-#: What JAX names the equations that a region runs again.
-_AGAIN = "rematted_computation"
-#: Equations of which each has a jaxpr of its own, and that compute nothing by themselves.
-_CALLS = frozenset(
-    {
-        "pjit",
-        "jit",
-        "remat2",
-        "checkpoint",
-        "custom_jvp_call",
-        "custom_vjp_call",
-        "closed_call",
-        "eval_jaxpr",
-    }
-)
 
 #: Why reruns are not told where recomputation brings derivative rules and nothing has their name.
 _BY_RULE = "a rule of `jax.custom_vjp` computes the gradient, and what it runs again has no name"
@@ -236,7 +221,7 @@ class Framework(base.Framework):
             equation.primitive.name == "custom_vjp_call" for equation in _all(forward.jaxpr)
         )
         self._rules = rules if self._rules is None else self._rules
-        named = any(_AGAIN in str(equation.source_info.name_stack) for equation in _all(step.jaxpr))
+        named = any(RERUN in str(equation.source_info.name_stack) for equation in _all(step.jaxpr))
         self.uncounted = _BY_RULE if rules > self._rules and not named else ""
         return counts
 
@@ -256,13 +241,13 @@ def _equations(jaxpr: Any, around: str, rerun: bool) -> Iterator[tuple[str, str,
     """The equations that compute something, with the function of the program that they come from."""
     for equation in jaxpr.eqns:
         info = equation.source_info
-        again = rerun or _AGAIN in str(info.name_stack)
+        again = rerun or RERUN in str(info.name_stack)
         frame = source_info_util.user_frame(info.traceback)
         place = around if frame is None else frame.function_name.replace("<locals>.", "")
         inner = [sub for value in equation.params.values() for sub in _jaxprs(value)]
         for one in inner:
             yield from _equations(one, place, again)
-        if not inner and equation.primitive.name not in _CALLS:
+        if not inner and equation.primitive.name not in CALLS:
             yield place, equation.primitive.name, again
 
 

@@ -23,16 +23,10 @@ SETTINGS: Mapping[str, Setting] = {
     "whether gradients are recorded": (torch.is_grad_enabled, torch.set_grad_enabled),
     "the number of threads": (torch.get_num_threads, torch.set_num_threads),
     **{
-        f"autocast on {device}": (
-            partial(torch.is_autocast_enabled, device),
-            partial(torch.set_autocast_enabled, device),
-        )
-        for device in ("cpu", "cuda")
-    },
-    **{
-        f"autocast's dtype on {device}": (
-            partial(torch.get_autocast_dtype, device),
-            partial(torch.set_autocast_dtype, device),
+        f"{what} on {device}": (partial(told, device), partial(change, device))
+        for what, told, change in (
+            ("autocast", torch.is_autocast_enabled, torch.set_autocast_enabled),
+            ("autocast's dtype", torch.get_autocast_dtype, torch.set_autocast_dtype),
         )
         for device in ("cpu", "cuda")
     },

@@ -100,8 +100,8 @@ def smaller(
 
 
 @cache
-def _known(folder: Path, release: str) -> tuple[Entry, ...]:
-    return in_release(read(folder / "known.yaml"), release)
+def _known(file: Path, release: str, device: str) -> tuple[Entry, ...]:
+    return in_release(read(file), release, device)
 
 
 @contextmanager
@@ -109,5 +109,5 @@ def _campaign(
     adapter: Adapter, has: Mapping[str, str], variant: str, seed: int = 0
 ) -> Iterator[Campaign]:
     with held(adapter, has) as runner:
-        runner.known = _known(runner.adapter.folder, adapter.release)
+        runner.known = _known(runner.adapter.known, adapter.release, adapter.device)
         yield Campaign(runner, [runner.adapter.variant(variant)], seed=seed)
