@@ -121,6 +121,7 @@ def _error(name: str, *bases: str, phase: Any = "forward") -> ErrorSeen:
 VALUE_ERROR = _error("ValueError")
 SAME = (DRAWN, replace(DRAWN, phase="rerun"))
 OTHER = (DRAWN, draw("y", "rerun", 0, 2))
+LOST = (draw("y", "forward", NAN, 0), draw("y", "rerun", NAN, 0))
 PASS, FAIL, WARN, REPORT, UNSUPPORTED, BROKEN = (
     *(Status.PASS, Status.FAIL, Status.WARN, Status.REPORT, Status.UNSUPPORTED, Status.BROKEN),
 )
@@ -269,6 +270,8 @@ TABLE: dict[str, list[Row]] = {
         Row("unobserved", UNSUPPORTED, "cannot be observed here: compiled", unobserved={"executions": "compiled"}),
     ],
     "randomness": [
+        # Dropout of an infinity gives NaN.
+        Row("not-a-number", PASS, "drew the same numbers as the forward pass", RANDOM, seen={"samples": LOST}, control={"samples": LOST[:1]}),
         Row("same", PASS, "the rerun drew the same numbers as the forward pass", RANDOM, seen={"samples": SAME}),
         Row("kept", PASS, "the rerun drew no numbers", RANDOM, seen={"samples": SAME[:1]}),
         Row("fresh", FAIL, "the rerun drew other numbers than the forward pass: y in region block", RANDOM, seen={"samples": OTHER}),

@@ -50,7 +50,8 @@ class Evidence:
         if recomputed is None or plain is None:
             return True
         return len(recomputed) == len(plain) and all(
-            np.array_equal(a.array, b.array) for a, b in zip(recomputed, plain, strict=True)
+            np.array_equal(a.array, b.array, equal_nan=True)
+            for a, b in zip(recomputed, plain, strict=True)
         )
 
     @property

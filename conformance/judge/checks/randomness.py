@@ -214,7 +214,10 @@ def _by_samples(case: Case, samples: list[RandomSample]) -> Sampling:
     fresh = [
         draw
         for draw in reruns
-        if not any(np.array_equal(drawn(draw), drawn(known)) for known in forward[_place(draw)])
+        if not any(
+            np.array_equal(drawn(draw), drawn(known), equal_nan=True)
+            for known in forward[_place(draw)]
+        )
     ]
     if fresh:
         return Sampling("fresh", _places(fresh))
