@@ -52,3 +52,34 @@ def test_a_region_made_once_reads_nothing_that_a_step_makes() -> None:
     message = load("made: once", program)
     assert "reads 'h' by closure" in message
     assert "pass it: `block(x, h)`" in message
+
+
+@pytest.mark.parametrize(
+    ("train", "program", "words"),
+    [
+        (
+            "between: [{freeze: w}]",
+            '{recompute: block(w), body: "y = sin(w)"}',
+            "requires no gradient after this change alone",
+        ),
+        (
+            "between: [{run: inference}]",
+            '{recompute: block(x), body: "y = slope_of_sin(x)"}',
+            "and gradients are switched off",
+        ),
+        (
+            "between: [{set: {rate: 3.0}}]",
+            '{recompute: block, takes: [x], kwargs: {k: rate}, body: "y = multiply(x, rate)"}\n      '
+            "- {call: block, takes: [y], gives: z}",
+            "'rate' is the default of an argument",
+        ),
+        (
+            "made: each-step",
+            '{recompute: block(w), body: "y = reshape(w, shape=[16])"}',
+            "an output shares memory with a parameter",
+        ),
+    ],
+)
+def test_a_change_leaves_a_program_that_runs(train: str, program: str, words: str) -> None:
+    message = load(train, program)
+    assert words in message, message

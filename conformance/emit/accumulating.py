@@ -177,6 +177,7 @@ class Accumulating(Run):
         with code.indent(f"for {self.turn} in range({case.procedure.steps}):"):
             if changes:
                 self.write_changes()
+            if updates and changes:
                 code(f"optimizer = {made}")
             if updates:
                 code(self.clearing_all)

@@ -52,9 +52,12 @@ class Functional(Run):
         return [p.name for p in self.case.parameters if p.name in asking]
 
     def wanted(self) -> list[str]:
-        """The keys of the dict that gradients are taken of: what is asked for, and what is trained."""
-        trained = self.trained() if self.case.procedure.kind == "train" else []
+        """The keys of the dict that gradients are taken of: what is asked for, what is trained, and what
+        asks for one in some step alone."""
+        procedure = self.case.procedure
+        trained = self.trained() if procedure.kind == "train" else []
         names = {*self.case.wrt, *trained}
+        names |= {c.name for each in procedure.changes for c in each if "freeze" in c.kind}
         return self.values.given(name for name in self.case.names() if name in names)
 
     @property

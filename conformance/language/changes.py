@@ -6,8 +6,11 @@ from typing import Any, cast
 
 from conformance.errors import nearest
 from conformance.language import spec
+from conformance.language.graph import NodeError, Run
+from conformance.language.operations import OPERATIONS
 from conformance.language.source import KeyPath, Source
 from conformance.model.case import (
+    Again,
     Array,
     Case,
     Change,
@@ -56,10 +59,15 @@ def with_changes(source: Source, case: Case, wrt: Sequence[str] | None) -> Case:
         message = f"found {len(procedure.changes)} changes between {procedure.steps} steps"
         raise source.error(message, *_WHERE, hint="write one entry before each step but the first")
     latest = stepped(case)[0]
+    asks = _asks(latest)
     for number, changes in enumerate(procedure.changes):
         for change in changes:
             _check(source, latest, change, (*_WHERE, number, change.kind))
             latest = changed(latest, change)
+        if _asks(latest) != asks:
+            none = "no" if asks else "a"
+            message = f"what is differentiated requires {none} gradient after this change alone"
+            raise source.error(message, *_WHERE, number)
     for name in wrt or ():
         if name not in asking(latest):
             message = (
@@ -69,6 +77,14 @@ def with_changes(source: Source, case: Case, wrt: Sequence[str] | None) -> Case:
     if procedure.made == "once":
         _check_once(source, case)
     return replace(case, wrt=tuple(wrt) if wrt is not None else asking(latest))
+
+
+def _asks(case: Case) -> bool:
+    """Whether the loss requires a gradient, and what the program takes a gradient of itself."""
+    try:
+        return case.loss is not None and Run(case, opaque=False).asks(case.loss)
+    except NodeError:
+        return False
 
 
 def _check(source: Source, case: Case, change: Change, at: KeyPath) -> None:
@@ -88,6 +104,12 @@ def _check(source: Source, case: Case, change: Change, at: KeyPath) -> None:
     if kind == "set" and type(values[name].value) is not type(change.value):
         message = f"found {change.value!r}, expected a value like {values[name].value!r}"
         raise source.error(message, *at)
+    if kind == "set" and name in _defaults(case):
+        message = f"{name!r} is the default of an argument, and a default stays as it is"
+        raise source.error(message, *at)
+    used = {OPERATIONS[statement.op].capability for _, statement in case.statements()}
+    if kind == "run" and "gradient-inside" in used:
+        raise source.error("the program takes a gradient, and gradients are switched off", *at)
     if kind == "fail" and values[name].value is not False:
         raise source.error(f"{name!r} is not false, so that a step fails without it", *at)
     if kind == "copy" and case.procedure.made != "once":
@@ -97,6 +119,12 @@ def _check(source: Source, case: Case, change: Change, at: KeyPath) -> None:
         sizes = [a.shape[:1] for a in case.inputs if isinstance(a, Array)]
         if not sizes or any(not size or size[0] < cast(int, change.value) for size in sizes):
             raise source.error(f"an input has no {change.value} rows", *at)
+
+
+def _defaults(case: Case) -> frozenset[str]:
+    """The names of what a call leaves out since it is the function's default."""
+    again = [node for node in walk(case.program) if isinstance(node, Again)]
+    return frozenset(n for one in again for key in one.left_out for n in leaves(one.kwargs[key]))
 
 
 def _check_once(source: Source, case: Case) -> None:
