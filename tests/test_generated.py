@@ -507,9 +507,12 @@ def test_paddle_is_not_asked_for_what_it_gets_wrong_without_recompute() -> None:
     custom = region("r", "x", "t = custom_sin(x)"), "z = multiply(t, t)"
     once, twice = case(*custom), case(*custom, procedure="second_backward")
     asked: list[str] = []
-    part = replace(case(region("r", "x", "t = solve(w, v)"), procedure="part"), wrt=("w",))
+    solved = region("r", "x", "t = solve(w, v)")
+    part = replace(case(solved, procedure="part"), wrt=("w",))
+    freezing = "{train: {steps: 2, learning_rate: 0.1, between: [{freeze: v}]}}"
+    later = case(solved, procedure=freezing)
     hooked = replace(case(region("r", "x", "t = matmul(w, v)"), procedure="part"), hooks=("w",))
-    for one in (frozen, trained, once, twice, part, hooked):
+    for one in (frozen, trained, once, twice, part, later, hooked):
         (found,) = texts(paddle, [(one, hook)]).values()
         asked.append(found.asked if isinstance(found, EmitFailure) else "")
     assert asked == [
@@ -517,6 +520,7 @@ def test_paddle_is_not_asked_for_what_it_gets_wrong_without_recompute() -> None:
         "",
         "",
         "a second backward through custom_sin",
+        "gradients of solve without that of b",
         "gradients of solve without that of b",
         "hooks where the procedure is part",
     ]

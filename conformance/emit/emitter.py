@@ -42,6 +42,7 @@ from conformance.language.flow import Flow
 from conformance.language.operations import NOTED, OF_CALLABLES
 from conformance.language.reach import reach, steps
 from conformance.model.case import Again, Case, Generator, Region, leaves, node_makes, walk
+from conformance.model.steps import stepped
 
 #: What adapters import from here.
 __all__ = ["RAISE_IF", "Body", "Call", "Calling", "Emitter", "Forward", "Layers", "Parts"]
@@ -203,17 +204,18 @@ class Emitter:
     def _refuse_frozen(self) -> None:
         """Raise `NotOfferedError` where no gradient of an argument is taken that the framework cannot do
         without."""
-        flow, told = Flow(self.case), self.case.procedure.kind in (*TOLD, "functional")
-        asked = reach(flow).asked
-        for step in steps(flow.items):
-            asks = {
-                name: any(t in asked if told else t.asks for t in read)
-                for name, read in step.reads.items()
-            }
-            for first, second in self.words.asking.get(step.statement.op, ()):
-                if asks.get(first) and not asks.get(second):
-                    what = f"gradients of {step.statement.op} without that of {second}"
-                    raise NotOfferedError(self.variant.id, what)
+        told = self.case.procedure.kind in (*TOLD, "functional")
+        for flow in map(Flow, stepped(self.case)):
+            asked = reach(flow).asked
+            for step in steps(flow.items):
+                asks = {
+                    name: any(t in asked if told else t.asks for t in read)
+                    for name, read in step.reads.items()
+                }
+                for first, second in self.words.asking.get(step.statement.op, ()):
+                    if asks.get(first) and not asks.get(second):
+                        what = f"gradients of {step.statement.op} without that of {second}"
+                        raise NotOfferedError(self.variant.id, what)
 
     def _refuse_missing(self) -> None:
         """Raise `AdapterError` if the case demands a part that is not written, though offered: the
