@@ -218,6 +218,8 @@ TABLE = [
      [{**STOPS_FIRST, "gives": ["y", "u"]}, "z = sin(y)"]),
     ("node-loses-gradient", [VIEWED, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("node-detaches-loss", [OF_ONE, "z = sin(y)"], [VIEWED, "z = sin(y)"]),
+    ("node-detaches-loss", [{**LEAVES, "body": "y = sin(x); q = sin(w)"}, "z = sin(q)"],
+     [{**LEAVES, "body": "y = sin(x); q = reshape(y, shape=[6])"}, "z = sin(q)"]),
     ("node-behind-output", [{**SIN, "body": "y = uniform(shape=[2, 3])"}, "z = add(y, w)"],
      [SIN, "z = sin(y)"]),
     ("cast-before", [CASTS, "z = sin(y)"], [{**CASTS, "autocast": "float16"}, "z = sin(y)"]),

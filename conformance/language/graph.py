@@ -58,7 +58,7 @@ class _Tensor:
     """A tensor while a program runs. `made` is the node that made it and the number of the result;
     tensors of one `value` are computed in the same way."""
 
-    asks: bool = False
+    requires: bool = False
     floating: bool = True
     value: int = 0
     #: Where it is known.
@@ -71,6 +71,14 @@ class _Tensor:
     gradient: int | None = None
     #: Passes that have added to its gradient.
     passes: int = 0
+    #: What it is a view of, where no graph was recorded.
+    base: _Tensor | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether it says that it requires a gradient. A view that was made without a graph says so as
+        soon as what it is a view of does, which a region may return."""
+        return self.requires or (self.base is not None and self.base.asks)
 
 
 _Names = dict[str, object]
@@ -212,12 +220,11 @@ class Run:
         )
         asks = self._recording and floating and any(t.asks for t in given)
         view = operation.view and statement.op not in ("astype", "raise_if")
-        # A view of what requires a gradient says that it requires one, too, where none is recorded.
         strided = statement.op == "reshape" and any(t.view for t in every)
         void = without_elements(statement, (tensor.void for tensor in every))
-        says = view and not (self._recording or strided) and any(t.asks for t in given)
+        base = next(iter(given), None) if view and not (self._recording or strided) else None
         made = [
-            _Tensor(asks or says, floating, _mixed(value, n), dtype, view, void)
+            _Tensor(asks, floating, _mixed(value, n), dtype, view, void, base=base)
             for n, _ in enumerate(statement.targets)
         ]
         if asks:
@@ -232,7 +239,7 @@ class Run:
         if statement.op == "add_in_place":  # the result is the argument itself
             same = every[0]
             if self._recording:
-                same.asks, same.made = made[0].asks, made[0].made
+                same.requires, same.made = made[0].asks, made[0].made
             same.value, made = made[0].value, [same]
         told: object = every[0].asks if statement.op == "asks_gradient" else None
         boolean = statement.op in BOOLS
@@ -305,7 +312,7 @@ class Run:
         if tensor.view and not asks:
             return tensor
         self.detaches |= tensor.asks and not asks
-        tensor.asks, tensor.made = asks, None
+        tensor.requires, tensor.made = asks, None
         return tensor
 
     def _body(self, region: Region, names: _Names) -> None:
