@@ -667,6 +667,43 @@ def test_a_region_reads_what_it_captures_where_it_stands() -> None:
         case(inner, outer, "z = sin(u)")
 
 
+def test_a_default_is_the_same_value_wherever_it_is_left_out() -> None:
+    text = HEAD.replace("inputs: {", "inputs: {n: {value: true}, m: {value: false}, ")
+    inner = "{define: r, takes: [x], kwargs: {k: n}, gives: t, body: ['t = sin_or_cos(x, n)']}"
+    call = "{call: r, takes: [x], gives: u}"
+    outer = "{recompute: o, takes: [x], kwargs: {l: KEY}, gives: u, body: [INNER, CALL]}"
+    outer = outer.replace("INNER", inner).replace("CALL", call)
+    program = "      - {}\n      - z = multiply(u, x)\n"
+    load_text(text + program.format(outer.replace("KEY", "m")), "f.yaml")
+    with pytest.raises(CaseError, match="'n' is left out of a call, and is another value here"):
+        load_text(text + program.format(outer.replace("KEY", "n")), "f.yaml")
+
+
+@pytest.mark.parametrize(
+    ("body", "one"),
+    [
+        ("t = add(x, y)", True),
+        ("t = subtract(x, y)", False),
+        ("s = subtract(x, y); t = add(s, v)", True),
+        ("s = sin(x); t = add(s, y)", False),
+        ("s = add(x, y); t = multiply(s, x)", False),
+    ],
+)
+def test_two_tensors_have_one_gradient_where_sums_alone_lead_to_them(body: str, one: bool) -> None:
+    found = features_of(case(region("r", "[x, y]", body), "z = sin(t)"))
+    assert ("one-gradient" in found.regions[0]) is one
+
+
+def test_a_region_reads_a_parameter_that_one_in_it_returns_or_takes_by_name() -> None:
+    returned = "{define: r, takes: [y], gives: [s, w], body: ['s = sin(y)']}"
+    call = "{call: r, takes: [y], gives: [p, q]}"
+    outer = f"{{recompute: o, takes: [x], gives: t, body: [{returned}, {call}, t = sin(x)]}}"
+    assert "zeros-as-operation" in features_of(case(outer, "z = sin(t)")).case
+    named = "{recompute: r, takes: [y], kwargs: {k: w}, gives: s, body: ['s = sin(w)']}"
+    outer = f"{{recompute: o, takes: [x], gives: t, body: [{named}, t = sin(x)]}}"
+    assert "zeros-as-operation" in features_of(case(outer, "z = sin(t)")).case
+
+
 def test_a_hook_is_called_for_an_argument_without_a_gradient() -> None:
     """PyTorch calls the hook of an argument of a node, with `None`."""
     text = HEAD + f"      - {region('r', '[x, w]', 't = sin(x)')}\n      - z = multiply(t, t)\n"

@@ -3,6 +3,7 @@ it takes and returns, what it changes."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,8 @@ HALF = 1e-2
 FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
 _COMPARING = frozenset({"subtract", "divide", "maximum"})
+#: Arguments whose gradients are that of the result.
+_PASSES = {"add": ("a", "b"), "subtract": ("a",)}
 LINEAR = frozenset(
     name
     for name, operation in OPERATIONS.items()
@@ -298,6 +301,37 @@ def takes(place: Place, kind: type, *, inside: bool = False) -> bool:
         for call in place.calls
         for name, given in zip(names, call.given, strict=False)
     )
+
+
+def integer_read(place: Place) -> bool:
+    """Whether a statement of the region reads an integer, no tensor, that the region is given by
+    position."""
+    flow = place.flow
+    values = (value for value in flow.case.inputs if isinstance(value, Value))
+    whole = {flow.given[value.name] for value in values if type(value.value) is int}
+    return any(
+        c.moment < at <= c.end and isinstance(reader, Statement)
+        for c in place.calls
+        for given, _ in zip(c.given, leaves(place.region.takes), strict=False)
+        if given in whole
+        for at, reader in given.reads
+    )
+
+
+def one_gradient(call: Call) -> bool:
+    """Whether two tensors that go into a region as one operation have one gradient: sums and
+    differences alone lead from them to where it comes from."""
+    every = tuple(steps(call.items))
+    read = Counter(tensor for step in every for tensor in step.differentiable())
+    read.update(call.results)
+    source: dict[Tensor, Tensor] = {}
+    for step in reversed(every):
+        for name in _PASSES.get(step.statement.op, ()):
+            alone = (tensor for tensor in step.reads[name] if read[tensor] == 1)
+            source.update(dict.fromkeys(alone, source.get(step.makes[0], step.makes[0])))
+    entering = {tensor.handled for tensor in entries(call)}
+    found = [source[tensor] for tensor in entering if tensor in source]
+    return len(set(found)) < len(found)
 
 
 def in_graph(place: Place) -> bool:

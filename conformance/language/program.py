@@ -163,13 +163,20 @@ class Names:
         self._regions.add(region.name)
 
     def _check_captured(self, node: Again) -> None:
-        """Refuse a call where a name that its region captures has another value: it reads the one where
-        it stands."""
+        """Refuse a call where a name that its region captures has another value, since it reads the one
+        where it stands, or one that is left out."""
         captured, around = self._captured.get(node.region, (frozenset(), frozenset()))
         other = captured & (self._bound - around)
         if other:
             message = f"region {node.region!r} captures {min(other)!r}, which is another value here"
             hint = "make it an argument, or give the other value another name"
+            raise CaseError(message, where=node.where, hint=hint)
+        defaults = (name for key in node.left_out for name in leaves(node.kwargs[key]))
+        if default := next((name for name in defaults if name in self._bound), ""):
+            message = f"{default!r} is left out of a call, and is another value here"
+            hint = (
+                "a default is a value of the program's inputs: pass it, or rename the other value"
+            )
             raise CaseError(message, where=node.where, hint=hint)
 
     def _call(self, node: Region | Again, known: set[str]) -> None:

@@ -27,10 +27,12 @@ from conformance.language.place import (
     from_region,
     in_graph,
     inside_of,
+    integer_read,
     kept,
     literal_of,
     may_cancel,
     of_one,
+    one_gradient,
     reads,
     result_read,
     stopped_first,
@@ -310,6 +312,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: any(
             not c.moment <= at <= c.end for c in p.calls for t in c.given for at, _ in t.reads
         ),
+    ),
+    "one-gradient": (
+        "two tensors that go into a region have one gradient, as those of a sum",
+        lambda p: any(map(one_gradient, p.calls)),
+    ),
+    "integer-read": (
+        "a statement of a region reads an integer, no tensor, that the region takes by position",
+        integer_read,
     ),
     "list-argument": ("a region takes a list of numbers", lambda p: takes(p, tuple)),
     "string-argument": ("a region takes a string", lambda p: takes(p, str)),

@@ -126,12 +126,14 @@ def around(item: Step | Call) -> Iterator[Call]:
 
 
 def read(call: Call, *, keywords: bool = False) -> Iterator[Tensor]:
-    """The handles that a call reads, and those that it passes to calls in it by position, or with
-    `keywords` in any way."""
+    """The handles that a call reads, those that it passes to calls in it by position, or with `keywords`
+    in any way, and those that calls in it return as they are."""
     for item in call.items:
         if isinstance(item, Call):
             yield from _taken(item, keywords)
-            yield from read(item, keywords=keywords)
+            for tensor in read(item, keywords=keywords):
+                yield tensor if tensor not in item.inside else tensor.handles or tensor
+            yield from (before.itself for _, before in _passed_on(item))
         else:
             every = (t for some in item.handles.values() for t in some if not _is(item, t))
             yield from (t.itself for t in every)
@@ -197,6 +199,8 @@ def _back(
             if not item.region.mapped:
                 found.calls.add(item)
                 inside = entries(item, keywords=keywords, inside=True)
+                # A parameter is one by whatever way it came.
+                inside |= {t for t in item.inside if t.asks and t.handled.of == "parameter"}
                 inner = _back(item.items, inside, set(_given_back(item)), keywords)
                 found.steps |= inner.steps
                 found.calls |= inner.calls
