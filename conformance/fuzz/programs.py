@@ -6,7 +6,8 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,9 +35,11 @@ from conformance.oracle.interpreter import check_shapes
 Raw = Mapping[str, Any]
 _TOLD = {"title": "Generated program", "source": "conformance fuzz", "why": "A random program."}
 _SHAPES = (*[(3, 4)] * 9, *[(4, 4)] * 3, (4,), (2, 3, 4), (1, 4), (), (0, 4), (2, 3, 4, 4))
-_DTYPES = (*["float32"] * 8, "float64", "bfloat16")
+_DTYPES = (*["float32"] * 16, "float64", "float64", "bfloat16")
 #: What happens between forward and backward that no implementation promises to see.
 _UNPROMISED = ("update", "switch")
+#: How many more of the programs train than have any other procedure: there are many ways to train.
+_TRAINING = 2
 _HALF = {"rtol": 0.04, "atol": 0.04}
 
 
@@ -164,12 +167,17 @@ class _Program:
         self.words = self._words(unsteady)
         self.between = vocabulary.between(self.words)
         wanted += vocabulary.changed_by(self.words)
+        lasting = "once" in str(self.words.get("procedure"))
+        if lasting and choices.chance(50):  # a flag can be set between two steps
+            wanted += [
+                o for o in known.operations if "flag?" in o.tensors and not (o.raises or o.unlike)
+            ]
         off = self.words.get("procedure") in ("inference", {"backward": {"after": "inference"}})
         # With gradients off, none is taken, and frameworks differ on what requires one.
         apart = ("gradient-inside", "gradient-flag") if off else ()
         operations = [o for o in known.operations if o.capability not in apart]
         dtypes = _DTYPES if "bfloat16" in known.allowed else _DTYPES[:-1]
-        self.declared = Declared(choices.one(dtypes))
+        self.declared = Declared(choices.one(dtypes), lasting=lasting)
         # What is unsteady is so from its second call on, which the forward pass is to have none of.
         allowed = known.allowed - ({"repeated-call"} if unsteady else set())
         self.statements = Statements(
@@ -202,9 +210,10 @@ class _Program:
         """The words of the case."""
         choices, chosen = self.choices, {}
         procedures = [w.value for w in self.known.cases if w.key == "procedure"]
+        procedures += [value for value in procedures if "train" in value] * _TRAINING
         if unsteady:
             procedures = [value for value in procedures if isinstance(value, str)]
-        if choices.chance(55):
+        if choices.chance(62):
             chosen["procedure"] = choices.one(procedures)
         for word in self.known.cases:
             if word.key != "procedure" and choices.chance(3):
@@ -227,7 +236,53 @@ class _Program:
         told = self._told(outputs)
         raw |= {section: models for section, models in declared.sections.items() if models}
         raw |= {"program": program, "outputs": outputs if len(outputs) > 1 else outputs[0]}
-        return raw | told
+        raw |= told
+        changed = vocabulary.changed_by(self.words)
+        if changed and not any(o in self.statements.used for o in changed):
+            del raw["procedure"]
+        return next(filter(self._fits, self._trained(raw)), raw)
+
+    def _trained(self, raw: Raw) -> Iterator[Raw]:
+        """The case with changes between its steps; then without these, made anew in each step, or without
+        training."""
+        procedure = raw.get("procedure")
+        train = procedure.get("train") if isinstance(procedure, Mapping) else None
+        if train is None:
+            return
+        choices, changes = self.choices, self._changes()
+        often = [kind for kind in ("set", "unfreeze") if kind in changes]  # few programs can have these
+        kinds = choices.some([*sorted(changes), *often * 4], 1, 2) if choices.chance(75) else []
+        between = (
+            {"between": [{kind: choices.one(changes[kind]) for kind in kinds}]} if kinds else {}
+        )
+        each = {key: value for key, value in train.items() if key != "made"}
+        for words in (train | between, each | between, train, each):
+            yield {**raw, "procedure": {"train": words}}
+        yield {key: value for key, value in raw.items() if key != "procedure"}
+
+    def _changes(self) -> Mapping[str, Sequence[Any]]:
+        """What can be changed between two steps, by kind."""
+        inputs, parameters = (self.declared.sections[name] for name in ("inputs", "parameters"))
+        raising = any(operation.raises for operation in self.statements.used)
+        changes: dict[str, list[Any]] = defaultdict(list, run=["inference"], copy=["model"])
+        changes["assign"], changes["replace"] = [*parameters], [*parameters]
+        for name, told in {**inputs, **parameters}.items():
+            value = told.get("value")
+            if isinstance(value, bool) and not raising:
+                changes["set"].append({name: not value})
+            elif isinstance(value, float):
+                changes["set"].append({name: value + 0.5})
+            elif "shape" in told and "integers" not in told:
+                changes["freeze" if told.get("gradient", True) else "unfreeze"].append(name)
+        there = {kind: found for kind, found in changes.items() if found}
+        return {k: v for k, v in there.items() if f"step-{k}" in self.known.allowed}
+
+    def _fits(self, raw: Raw) -> bool:
+        """Whether a case loads, with the features that there are."""
+        try:
+            return vocabulary.required(raw) <= self.known.allowed
+        except CaseError:
+            return False
 
     def _outputs(self, program: list[Any]) -> list[str]:
         """What the program puts out, first what is differentiated."""

@@ -205,6 +205,9 @@ class Region:
         known = {} if self.words.get("mapped") else scope.values
         if not nodes.has("captured-intermediate") or nodes.choices.chance(30):
             known = {n: v for n, v in known.items() if n in nodes.declared.values}
+        if nodes.declared.lasting:
+            held = nodes.declared.held()
+            known = {n: v for n, v in known.items() if n in held}
         if not nodes.has("captured-parameter"):
             parameters = nodes.declared.sections["parameters"]
             known = {n: v for n, v in known.items() if n not in parameters}

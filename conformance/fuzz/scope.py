@@ -69,6 +69,8 @@ class Declared:
         default_factory=lambda: {section: {} for section in _LETTERS}
     )
     values: dict[str, ProgramValue] = field(default_factory=dict)
+    #: Whether regions are made once, so that they read no tensor of a step by closure.
+    lasting: bool = False
 
     def tensor(
         self,
@@ -81,6 +83,8 @@ class Declared:
         """Declare a tensor; its name."""
         dtype = dtype or self.dtype
         floating = "float" in dtype
+        if self.lasting and floating and section == "inputs":
+            section = "parameters"
         model: dict[str, Any] = {"shape": list(shape), **fill}
         model |= {} if dtype in ("float32", "int32") else {"dtype": dtype}
         model |= {"gradient": False} if frozen and floating else {}
@@ -114,3 +118,9 @@ class Declared:
         """The names of a section's tensors that require a gradient."""
         asks = ((n, self.values[n]) for n in self.sections[section])
         return [n for n, value in asks if isinstance(value, Tensor) and value.node is not None]
+
+    def held(self) -> set[str]:
+        """The names of what outlives a step: all but tensors and generators among the inputs."""
+        sections = self.sections
+        values = {name for name, told in sections["inputs"].items() if "value" in told}
+        return {*values, *sections["parameters"], *sections["state"]}

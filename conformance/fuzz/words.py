@@ -81,7 +81,9 @@ def _of_model(model: type[spec.Model]) -> Iterator[Word]:
 def _procedures() -> Iterator[Word]:
     for word in get_args(Untrained):
         yield Word("procedure", word)
-    yield Word("procedure", {"train": {"steps": 2, "learning_rate": 0.05}})
+    train = {"steps": 2, "learning_rate": 0.05}
+    yield Word("procedure", {"train": train})
+    yield Word("procedure", {"train": {**train, "made": "once"}})
     for name, told in spec.BackwardModel.model_fields.items():
         for value in values_of(told.annotation):
             yield Word("procedure", {"backward": {name: value}})
