@@ -261,6 +261,17 @@ def test_what_is_captured_and_given_is_told_by_the_name_that_is_read() -> None:
         assert ("gradient-by-closure" in found.regions[1]) is lost
 
 
+@pytest.mark.parametrize(("given", "lost"), [("w", False), ("e", True)])
+def test_what_a_nested_region_returns_is_read_where_a_statement_reads_it(
+    given: str, lost: bool
+) -> None:
+    inner = f"{{define: q, takes: x, gives: [t, {given}], body: ['t = sin(x)']}}"
+    call = "{call: q, takes: x, gives: [p, h]}"
+    node = f"{{recompute: r, takes: x, gives: u, body: [{inner}, {call}, 'u = sin(h)']}}"
+    found = features_of(case("e = exp(w)", node, "z = exp(u)"))
+    assert ("gradient-by-closure" in found.regions[0]) is lost
+
+
 @pytest.mark.parametrize(("after", "zeros"), [("", True), ("t = sin(w)", False)])
 def test_a_parameter_that_a_region_only_gives_back_is_not_read(after: str, zeros: bool) -> None:
     given = "t = raise_if(w, flag)" if not after else "h = raise_if(w, flag); t = sin(h)"

@@ -230,6 +230,7 @@ TABLE = [
     ("asked-read", [SIN, "z = negative(y)"], [{**SIN, "body": "y = relu(x)"}, "z = negative(y)"]),
     ("given-not-put-out", [SIN, "z = sin(y)"],
      ["z = sin(x)", {"recompute": "r(z)", "body": "y = sin(z)"}]),
+    ("returns-view", [VIEWED, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("returns-leaf", [GIVES_CAPTURED, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("first-result-complex",
      [{**TWICE, "body": "q = to_complex(x, x); y = negative(q); u = cos(x)"}, "z = sin(u)"],

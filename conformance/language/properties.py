@@ -14,7 +14,7 @@ from conformance.language import as_operation, hooking, nodes
 from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
 from conformance.language.containers import CONTAINERS
 from conformance.language.flow import Call, Flow, Step, draws_anew, returned, themselves
-from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.language.operations import OPERATIONS, RANDOM, VIEWS
 from conformance.language.place import (
     FEWER,
     HALF,
@@ -198,6 +198,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     "result-twice": (
         "a region returns one tensor as two results",
         lambda p: any(len(themselves(c.results)) < len(c.results) for c in p.calls),
+    ),
+    "returns-view": (
+        "a result of a region is a view that it has made, or a concatenation: the tensor itself where "
+        "nothing changes",
+        lambda p: any(
+            t.maker is not None and t.maker.op in {*VIEWS, "concat"} and p.inside(t)
+            for t in p.results
+        ),
     ),
     "stopped-before-result": (
         "a region returns, before another result, what `stop_gradient` makes in it, as it is",
