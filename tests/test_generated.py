@@ -1067,13 +1067,21 @@ def test_an_inaccurate_kernel_loses_as_much_as_it_says() -> None:
     assert is_stable(one, errors=KERNELS, accuracy={"conv2d": 1e-6})
 
 
-def test_what_a_region_does_not_return_may_be_left_out_of_it() -> None:
-    """JAX traces a region and leaves out the inner call, but runs the calls that nothing reads."""
+@pytest.mark.parametrize(("given", "drawn"), [("x", (0.25, 0.5)), ("h", (0.25, 0.75, 0.5))])
+def test_what_a_region_does_not_return_may_be_left_out_of_it(
+    given: str, drawn: tuple[float]
+) -> None:
+    """JAX traces a region that it differentiates, and leaves out the inner call, but runs the calls that
+    nothing reads."""
     inner = "{define: r, takes: x, body: 't = uniform(shape=[3, 4])'}"
-    outer = "{recompute: o, takes: x, gives: u, body: [{call: r, takes: x, gives: a}, u = sin(x)]}"
+    body = "[{call: r, takes: a, gives: b}, u = sin(a)]"
+    outer = [
+        f"{{define: o, takes: a, gives: u, body: {body}}}",
+        f"{{call: o, takes: {given}, gives: u}}",
+    ]
     calls = [f"{{call: r, takes: x, gives: {name}}}" for name in "bc"]
-    one = case(inner, calls[0], outer, calls[1], "z = multiply(c, u)")
-    draws = [RandomSample("r", "t", "forward", np.full((3, 4), n)) for n in (0.25, 0.5)]
+    one = case("h = stop_gradient(x)", inner, calls[0], *outer, calls[1], "z = multiply(c, u)")
+    draws = [RandomSample("r", "t", "forward", np.full((3, 4), n)) for n in drawn]
     found = expect(one, "minimal", samples=draws)
     u = expect(replace(one, outputs=(Ref("u"),)), "minimal", samples=draws).outputs
     assert found.outputs is not None

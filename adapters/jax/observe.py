@@ -110,6 +110,14 @@ class Observer(Base):
             observation, plain=with_shared_counts(observation.plain, observation.recomputed)
         )
 
+    def further_passes(self, loaded: LoadedProgram, run: Run, unobserved: dict[str, str]) -> Run:
+        """As in the base class, unless Python reads a bool that a recomputed function returns."""
+        try:
+            return super().further_passes(loaded, run, unobserved)
+        except jax.errors.TracerBoolConversionError:
+            unobserved["executions"] = "Python reads a bool, and what is counted is traced"
+            return super().further_passes(loaded, run, unobserved)
+
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
         self._executables = executables.Executables(loaded.program)
         observed = super().run(loaded, unobserved)

@@ -450,10 +450,12 @@ def needed_steps(dataflow: Dataflow) -> set[Step]:
     return _needed(dataflow, {*dataflow.outputs, *losses})
 
 
-def needed_inside(dataflow: Dataflow) -> set[Step]:
-    """The steps outside of regions, and those that the results of the outermost regions depend on."""
+def needed_inside(dataflow: Dataflow, active: frozenset[int]) -> set[Step]:
+    """The steps outside of regions, and those that the results of the outermost regions depend on; all
+    of an outermost region that reads nothing `active`."""
     ends = (item.results if isinstance(item, Step) else item.gives for item in dataflow.body)
-    return _needed(dataflow, {number for numbers in ends for number in numbers})
+    whole = (step for step in dataflow.steps if step.chain and not active & step.chain[0].read)
+    return _needed(dataflow, {number for numbers in ends for number in numbers}).union(whole)
 
 
 def _needed(dataflow: Dataflow, wanted: set[int]) -> set[Step]:

@@ -146,7 +146,7 @@ def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
 
     Where there are fewer than executions, those of executions that no output needs are `None`, or those
     that no result of the outermost region around them does: a framework that traces a program leaves
-    them out, or one that traces its regions.
+    them out, or one that traces the regions that it differentiates.
     """
     drawn: dict[tuple[str, str], list[Array | None]] = {}
     for sample in samples:
@@ -155,7 +155,8 @@ def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
     run = Interpreter(case, None)
     run.forward(make_inputs(case))
     steps = [step for step in run.dataflow.steps if step.statement.op in RANDOM]
-    needed, inside = needed_steps(run.dataflow), needed_inside(run.dataflow)
+    needed, active = needed_steps(run.dataflow), run.dataflow.active(case.wrt)
+    inside = needed_inside(run.dataflow, active)
     takes_gradient = any(OPERATIONS[s.statement.op].takes_gradient for s in run.dataflow.steps)
     for key in {step.key for step in steps}:
         once = [step in needed for step in steps if step.key == key]

@@ -217,6 +217,17 @@ cases:
         assert counts == {"": 2, "s": 2, "t": 2}
 
 
+def test_a_bool_that_python_reads_cannot_be_traced(tmp_path: Path) -> None:
+    """The program runs, but the jaxpr in which executions are counted has no value of the bool."""
+    inner = "{define: q, takes: x, body: 's = sin(x)'}"
+    body = f"[{inner}, t = exp(x), b = hides_variables_of(q)]"
+    outer = f"{{recompute: r, takes: x, gives: [t, b], body: {body}}}"
+    seen = observed(one_case(f"{outer}\n      - y = sin_or_cos(t, b)"), "eager", tmp_path)
+    assert "executions" in seen.unobserved
+    assert seen.recomputed.error is None
+    assert seen.recomputed.retained is not None
+
+
 def test_the_derivative_of_a_product_is_no_rerun_of_it(tmp_path: Path) -> None:
     """No gradient reads the product, since those of the sine read it as the result of the region."""
     nodes = """{recompute: r, takes: x, body: "t = tanh(x); p = multiply(t, t)"}

@@ -194,7 +194,7 @@ class Observer(contract.Observer, ABC):
         run = self.read(results[0], counted)
         return replace(run, generators=self.next_numbers(loaded.program, results[0]))
 
-    def further_passes(self, loaded: LoadedProgram, run: Run, unobserved: Mapping[str, str]) -> Run:
+    def further_passes(self, loaded: LoadedProgram, run: Run, unobserved: dict[str, str]) -> Run:
         """`run` with what the passes after the first observe; each of them runs the program again."""
         program = loaded.program
         if run.executions is None and "executions" not in unobserved:
