@@ -190,7 +190,7 @@ def _evaluated(case: Case) -> bool:
 
 
 #: Operations that sum over axes of an argument.
-_SUMS = frozenset({"accumulate_sin", "batch_norm", "layer_norm", "mean", "sum"})
+_SUMS = frozenset({"accumulate_sin", "batch_norm", "branch_sin", "layer_norm", "mean", "sum"})
 
 
 def emitter(case: Case, variant: Variant) -> Emitter:
