@@ -50,6 +50,7 @@ MASKS = frozenset({"random_bits", "reduce_sum", "lu"})
 LAST = {"dropout": "lt", "rrelu": "max", "slope_of_sin": "cos"}
 
 _PLAIN = (bool, int, str)
+_FLOATING = tuple(map(jnp.dtype, ("float16", "bfloat16", "float32", "float64")))
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
@@ -190,9 +191,11 @@ class Walk:
         return tuple(self.events[start:])
 
     def starts_from(self, arrays: Iterable[Any]) -> None:
-        """Take these arrays of the program's for no numbers of its statements: training changes them."""
-        whole = (array for array in arrays if np.shape(array) == () and not is_key(array))
-        self.scalars.update(map(self._constant_key, whole))
+        """Take these arrays of the program's, and what they are cast to, for no numbers of its
+        statements: training changes them."""
+        whole = [np.asarray(a) for a in arrays if np.shape(a) == () and not is_key(a)]
+        cast = (array.astype(dtype) for array in whole for dtype in {array.dtype, *_FLOATING})
+        self.scalars.update(map(self._constant_key, cast))
 
     def _given(self, array: Any) -> Value:
         """The value of an array that was made outside the jitted functions: an input, or a cotangent of
