@@ -162,6 +162,8 @@ class Walk:
     scalars: set[object] = field(default_factory=set)
     #: Statements that compute one thing in one execution, and another in another.
     differing: set[Site] = field(default_factory=set)
+    #: The forms of casts of what a statement reads, which JAX leaves out where it reads a constant.
+    _casts: set[int] = field(default_factory=set)
     _numbers: dict[object, int] = field(default_factory=dict)
     _made: dict[int, Made] = field(default_factory=dict)
     _values: dict[int, Any] = field(default_factory=dict)
@@ -378,6 +380,8 @@ class Walk:
         results = []
         for index in range(len(equation.outvars)):
             form = self._number(("form", what, forms, index))
+            if primitive.name == "convert_element_type" and forms == ("given",):
+                self._casts.add(form)
             made = Made(primitive, params, numbers, index)
             results.append(self._value(("equation", what, numbers, index), made, place, form))
         return results
@@ -390,7 +394,8 @@ class Walk:
         if place is None or not self._together(operand.place, place):
             return "given"
         signature = self.known.get(place.site)  # a former execution may be in the same place
-        return "given" if signature and operand.form in signature.results else operand.form
+        former = signature.results if signature else ()
+        return "given" if operand.form in former or operand.form in self._casts else operand.form
 
     def _together(self, one: Place | None, other: Place) -> bool:
         """Whether two places are one execution of a statement. Once signatures are known they may be in
