@@ -55,6 +55,30 @@ def test_an_option_is_written_where_the_case_says_its_default() -> None:
     assert "preserve_rng=True, merge_adjacent=False" in _forward("reference/float64", written)
 
 
+def test_only_parameters_are_returned_where_one_is_trained_later() -> None:
+    (case,) = load_text(
+        """\
+family: f
+cases:
+  one:
+    title: A title
+    source: Somewhere
+    why: A reason
+    procedure: {train: {steps: 2, learning_rate: 0.5, between: [{unfreeze: v}]}}
+    inputs: {g: {generator: numpy, seed: 3}}
+    parameters: {w: {shape: [2], normal: 0.5}, v: {shape: [2], normal: 0.5, gradient: false}}
+    program: [{recompute: r, body: "u = uniform_from(g, shape=[2]); z = multiply(u, w)"}]
+    outputs: z
+""",
+        "f.yaml",
+    )
+    for name in ("mlx", "jax"):
+        adapter = ADAPTERS[name]
+        (made,) = texts(adapter, [(case, adapter.variants[0])]).values()
+        assert isinstance(made, Text), made
+        assert '"parameters": {name: (values | wanted)[name] for name in ("w", "v")}' in made.text
+
+
 def test_an_argument_that_is_not_declared_is_handed_over() -> None:
     named = {
         "gives: y\n": "gives: y\n        kwargs: {more: flag}\n        signature: undeclared\n"

@@ -639,6 +639,18 @@ def test_a_bool_is_not_counted_where_only_what_is_read_runs_again() -> None:
     assert reruns(expect(one, "whole"), "r", "told").counts == (1,)
 
 
+def test_a_region_that_only_returns_its_argument_computes_nothing_that_could_run_again() -> None:
+    text = HEAD.replace("inputs: {", "inputs: {flag: {value: false}, ")
+    inner = "{recompute: q, takes: s, gives: t, body: 't = raise_if(s, flag)'}"
+    node = f"{{recompute: r, takes: x, gives: u, body: [s = sin(x), {inner}, u = exp(t)]}}"
+    (one,) = load_text(
+        f"{text}      - {node}\n      - z = multiply(u, u)\n    outputs: z\n", "f.yaml"
+    )
+    executions = expect(one, "minimal").executions
+    assert ("r", "", "rerun") in executions
+    assert ("q", "", "rerun") not in executions
+
+
 def test_a_region_that_is_never_called_has_no_features() -> None:
     one = case("{define: r, takes: x, gives: t, body: t = sin(x)}", "z = multiply(x, x)")
     assert not features_of(one).regions

@@ -163,7 +163,7 @@ class Functional(Run):
             parameters = [p.name for p in self.case.parameters]
             inside = set(self.values.given(parameters)) <= set(self.wanted()) and not changes
             source = "wanted" if inside else f"({self.everything})"
-            whole = self.wanted() == parameters
+            whole = inside and self.wanted() == parameters
             held = source if whole else self.values.entries(parameters, source)
             results.append(f'"parameters": {held}')
         self.code(f"return {{{', '.join(results)}{self.state_entry()}}}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from conformance.language.operations import BOOLS, COSTLY, VIEWS
+from conformance.language.operations import BOOLS, COSTLY, OPERATIONS, VIEWS
 from conformance.model.case import Case, Position, Region, flat
 from conformance.model.observation import Allowed, Phase
 from conformance.oracle.dataflow import Assumption, Call, Dataflow, Key, Step, assumptions, walk
@@ -347,8 +347,8 @@ class Executions:
         self.cheap = cheap | {(region, "") for region, _ in cheap if region}
         self.bools = {step.key for step in dataflow.steps if step.statement.op in BOOLS}
         seen = [step for step in dataflow.steps if step.key not in self.bools]
-        #: The regions with statements of their own.
-        self.counted = {step.key[0] for step in seen}
+        #: The regions with statements of their own that compute something.
+        self.counted = {s.key[0] for s in seen if not OPERATIONS[s.statement.op].raises}
         self.nested = {step.key for step in dataflow.steps if len(step.chain) > 1}
 
     def allowed(self) -> dict[tuple[str, str, Phase], Allowed]:
