@@ -1107,6 +1107,15 @@ def test_a_gradient_taken_inside_keeps_its_factor_and_its_cotangent() -> None:
     assert [memory and memory.recomputed for memory in kept] == [(3 * UNIT, 3 * UNIT), (UNIT, UNIT)]
 
 
+def test_an_absolute_value_may_keep_its_sign_alone() -> None:
+    """As JAX does: a byte for each element, where the region keeps its argument."""
+    one = case("s = sin(x)", region("r", "s", "t = abs(s)"), "z = negative(t)")
+    memory = expect(one, "minimal", residuals={"region": "factors"}).memory
+    assert memory is not None
+    assert memory.plain == (UNIT + UNIT // 4,) * 2
+    assert memory.recomputed == (2 * UNIT,) * 2
+
+
 def test_an_output_without_a_loss_may_keep_nothing() -> None:
     """In JAX, what is put out beside the loss is no part of what is differentiated."""
     one = case("s = sin(x)", region("r", "y", "t = exp(y); u = sin(t)", "u"), "z = sin(s)")

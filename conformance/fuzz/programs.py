@@ -243,14 +243,16 @@ class _Program:
         return next(filter(self._fits, self._trained(raw)), raw)
 
     def _trained(self, raw: Raw) -> Iterator[Raw]:
-        """The case with changes between its steps; then without these, made anew in each step, or without
-        training."""
+        """The case with changes between its steps; then without these, made anew in each step, or
+        without training."""
         procedure = raw.get("procedure")
         train = procedure.get("train") if isinstance(procedure, Mapping) else None
         if train is None:
             return
         choices, changes = self.choices, self._changes()
-        often = [kind for kind in ("set", "unfreeze") if kind in changes]  # few programs can have these
+        often = [
+            kind for kind in ("set", "unfreeze") if kind in changes
+        ]  # few programs can have these
         kinds = choices.some([*sorted(changes), *often * 4], 1, 2) if choices.chance(75) else []
         between = (
             {"between": [{kind: choices.one(changes[kind]) for kind in kinds}]} if kinds else {}

@@ -148,7 +148,7 @@ class _Way:
     most bytes per element that implementations use, a convolution keeps a copy with zeros, a
     normalisation deviations, and a division of a number the divisor's inverse, else the least. Where
     the variant says `factors`, `sin`, `cos` and `tanh` keep the factor of their gradient, an array other
-    than the program's tensors.
+    than the program's tensors, and `abs` a byte per element, the sign.
     """
 
     assumed: Assumption
@@ -208,6 +208,8 @@ class _Way:
             assert isinstance(times, int)
             kept = {(step, "factor"): self.dataflow.tensors[step.results[0]].nbytes * times}
             words = {"out"} if step.statement.op == "tanh" else ()  # (1 + out) times (1 - out)
+        elif step.statement.op == "abs":
+            kept, words = {(step, "sign"): self.dataflow.tensors[step.results[0]].size}, ()
         elif step.statement.op in _SCALING and len(step.reads) == 1:
             # The number, as an array of its own.
             kept = {(step, "factor"): tape.itemsize(self.dataflow.tensors[step.results[0]].dtype)}
