@@ -1137,3 +1137,14 @@ def test_a_number_divided_by_a_tensor_may_keep_the_tensor_s_inverse() -> None:
     kept = expect(one, "early-stop").memory
     assert kept is not None
     assert kept.recomputed[1] == 2 * 4 * 4 * 4  # the argument, and 1 / w
+
+
+def test_a_cast_to_the_dtype_that_a_parameter_has_is_the_parameter() -> None:
+    """A framework gives the parameter back, whose new value a gradient then reads."""
+    text = HEAD + "      - p = astype(w, dtype='DTYPE')\n"
+    text += f"      - {region('r', 'x', 's = sin(x)')}\n      - z = matmul(s, p)\n"
+    text += "    procedure: {backward: {between: update}}\n    error: {as: plain}\n"
+    text += "    differs: It is not promised to be seen.\n"
+    for dtype, overwritten in (("float32", True), ("float64", False)):
+        (one,) = load_text(text.replace("DTYPE", dtype), "f.yaml")
+        assert ("saved-overwritten" in features_of(one).case) is overwritten

@@ -231,8 +231,12 @@ class Observer(Base):
             reasons = dict.fromkeys(
                 checks, "the memory pool does not report how many bytes are in use"
             )
-        if not self.graph and MAPPED in program.notes:
-            reasons["executions"] = "vmap compiles the region, and a graph's kernels are no line's"
+        compiling = "vmap" if MAPPED in program.notes else ""
+        compiling = "jacrev" if program.procedure == "jacobian" else compiling
+        if not self.graph and compiling:
+            reasons["executions"] = (
+                f"{compiling} compiles regions, and a graph's kernels are no line's"
+            )
         if self.graph:
             reasons["retained memory"] = (
                 "memory cannot be measured between forward and backward of a graph"

@@ -215,8 +215,7 @@ class Taped(Run):
         if case.procedure.kind == "train":
             code("losses = []")
             if case.procedure.changes:
-                first = [name for name in self._sources() if name in asking(case)]
-                code(f"asked = [{listed(first)[1:-1].rstrip(',')}]")
+                code(f"asked = [{listed(asking(case))[1:-1].rstrip(',')}]")
             with code.indent(f"for {self.turn} in range({case.procedure.steps}):"):
                 if case.procedure.changes:
                     self.write_changes()

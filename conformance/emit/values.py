@@ -88,7 +88,8 @@ class Values(Part):
         """A dict of the entries of `source` with these names, or of their attribute `part` (`.grad`):
         written out if they are few, else a comprehension over numbers (`w1`, `w2`, …) or names."""
         names = list(names)
-        if not self.in_lists.keys().isdisjoint(names):
+        by_name = source in ("gradients", "again")  # also of tensors that are in lists
+        if not by_name and not self.in_lists.keys().isdisjoint(names):
             return f"{{{', '.join(self._out_of_lists(names, source, part))}}}"
         if len(names) <= FEW and "|" not in source:
             return "{" + ", ".join(f'"{name}": {source}["{name}"]{part}' for name in names) + "}"

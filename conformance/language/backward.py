@@ -150,6 +150,16 @@ class Backward:
         return frozenset(void)
 
     @cached_property
+    def parameters(self) -> frozenset[Tensor]:
+        """The parameters, and what a cast to the dtype that they have gives back."""
+        found = {tensor for tensor in self.flow.given.values() if tensor.of == "parameter"}
+        for step in self.every:
+            dtype = step.statement.options["dtype"] if step.statement.op == "astype" else ""
+            if any(t in found and t.dtype == dtype for t in step.read()):
+                found.update(step.makes)
+        return frozenset(found)
+
+    @cached_property
     def shown(self) -> frozenset[Step]:
         """The statements that an output depends on."""
         ends, found = set(self.flow.outputs), set[Step]()
@@ -340,10 +350,9 @@ def _left_unread(of: Backward, call: Call) -> bool:
 
 def overwritten(of: Backward, step: Step) -> bool:
     """Whether a tensor that a statement has saved is changed before backward."""
-    updated = of.flow.case.procedure.between == "update"
+    updated = of.parameters if of.flow.case.procedure.between == "update" else ()
     return any(
-        any(moment > step.moment for moment in tensor.changed)
-        or (updated and tensor.of == "parameter")
+        tensor in updated or any(moment > step.moment for moment in tensor.changed)
         for tensor in of.unpacked(step)
     )
 

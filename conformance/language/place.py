@@ -303,17 +303,17 @@ def takes(place: Place, kind: type, *, inside: bool = False) -> bool:
     )
 
 
-def integer_read(place: Place) -> bool:
-    """Whether a statement of the region reads an integer, no tensor, that the region is given by
-    position."""
+def number_read(place: Place, kind: type) -> bool:
+    """Whether a statement of the region reads a number of this kind, no tensor, that the region is given
+    by position."""
     flow = place.flow
     values = (value for value in flow.case.inputs if isinstance(value, Value))
-    whole = {flow.given[value.name] for value in values if type(value.value) is int}
+    found = {flow.given[value.name] for value in values if type(value.value) is kind}
     return any(
         c.moment < at <= c.end and isinstance(reader, Statement)
         for c in place.calls
         for given, _ in zip(c.given, leaves(place.region.takes), strict=False)
-        if given in whole
+        if given in found
         for at, reader in given.reads
     )
 
