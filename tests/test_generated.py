@@ -537,6 +537,29 @@ def test_paddle_is_not_asked_for_what_it_gets_wrong_without_recompute() -> None:
     ]
 
 
+def test_a_kernel_may_save_a_copy_of_part_of_a_complex_tensor() -> None:
+    """The plain run keeps two copies then, and a region the complex tensor whose part it reads."""
+    nodes = ("c = to_complex(x, y)", "i = imag(c)", region("r", "i", "h = exp(i); t = sin(h)"))
+    memory = expect(case(*nodes), "whole").memory
+    apart = expect(case("i = exp(x)", nodes[-1]), "whole").memory
+    assert memory is not None
+    assert apart is not None
+    assert (apart.drop, memory.drop) == (UNIT, 0)
+
+
+def test_an_argument_hides_what_the_object_around_it_holds() -> None:
+    inner = "{recompute: q, takes: [x], kwargs: {k: [w]}, gives: u, body: ['u = matmul(x, w)']}"
+    once = "{train: {steps: 1, learning_rate: 0.1, made: once}}"
+    outer = f"{{recompute: r, takes: [x], gives: t, body: [{inner}, t = sin(u)]}}"
+    one = case(outer, procedure=once)
+    torch = find_adapter("torch", ADAPTERS)
+    (found,) = texts(torch, [(one, torch.variants[0])]).values()
+    assert isinstance(found, Text)
+    assert "(w,) = k\n" in found.text
+    assert "return x @ w\n" in found.text
+    assert "k=(self.w,)" in found.text
+
+
 def test_an_output_is_read_after_an_update() -> None:
     first = region("r", "x", "t = multiply(x, w)")
     for updating in (

@@ -63,6 +63,11 @@ def test_a_region_made_once_reads_nothing_that_a_step_makes() -> None:
             "requires no gradient after this change alone",
         ),
         (
+            "between: [{freeze: w}]",
+            '{recompute: block(w), body: "s = slope_of_sin(w); y = stop_gradient(s)"}',
+            "requires no gradient after this change alone",
+        ),
+        (
             "between: [{run: inference}]",
             '{recompute: block(x), body: "y = slope_of_sin(x)"}',
             "and gradients are switched off",

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch._C import _functorch as functorch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -48,6 +49,8 @@ class Dispatched(TorchDispatchMode):
     def __init__(self, trace: Trace, live: storages.Storages) -> None:
         super().__init__()
         self.trace, self.live = trace, live
+        #: The phases in which operations have run in forward mode, which computes tangents.
+        self.dual: set[Phase] = set()
         #: (statement, phase, number of that execution of the statement) -> operations
         self.seen: dict[tuple[Site, Phase, int], list[Any]] = defaultdict(list)
 
@@ -77,6 +80,8 @@ class Dispatched(TorchDispatchMode):
     def note(self, site: Site, func: Any, result: Any) -> None:
         """Note an operation that a statement dispatched, and its result."""
         phase = self.trace.phase
+        if forward_ad._current_level >= 0:
+            self.dual.add(phase)
         self.seen[site, phase, self.trace.begun[site, phase]].append(func)
 
     def statements(self) -> Counter[tuple[Site, Phase]]:
@@ -85,25 +90,26 @@ class Dispatched(TorchDispatchMode):
         counts: Counter[tuple[Site, Phase]] = Counter()
         for (site, phase), begun in self.trace.begun.items():
             runs = range(1, self.trace.begun[site, "forward"] + 1)
-            whole = [_without_casts(self.seen.get((site, "forward", n), [])) for n in runs]
+            whole = [self._counted(site, "forward", n) for n in runs]
             if not any(whole):  # nothing reaches a kernel: the line itself is all there is
                 counts[site, phase] = self.trace.completed[site, phase]
                 continue
-            seen = [self.seen.get((site, phase, n), []) for n in range(1, begun + 1)]
-            counts[site, phase] = sum(
-                again in whole for again in map(_without_casts, seen) if again
-            )
+            again = [self._counted(site, phase, n) for n in range(1, begun + 1)]
+            counts[site, phase] = sum(one in whole for one in again if one)
             if [] in whole:  # under autocast, a cast may find the dtype that it casts to
-                left = self.trace.completed[site, phase] - sum(map(bool, seen))
+                left = self.trace.completed[site, phase] - sum(map(bool, again))
                 counts[site, phase] += max(0, left)
         return counts
 
-
-def _without_casts(operations: Sequence[Any]) -> Sequence[Any]:
-    """A statement's operations without casts: autocast adds those, and caches their results, so that a
-    rerun may lack them. A statement of nothing but casts keeps them."""
-    left = [one for one in operations if one is not torch.ops.aten._to_copy.default]
-    return left or operations
+    def _counted(self, site: Site, phase: Phase, number: int) -> Sequence[Any]:
+        """An execution's operations without casts: autocast adds those, and caches their results, so
+        that a rerun may lack them. A statement of nothing but casts keeps them. Where a rerun
+        computes no tangents, and forward did, only the first that is no view."""
+        operations = self.seen.get((site, phase, number), [])
+        left = [one for one in operations if one is not torch.ops.aten._to_copy.default]
+        if self.dual == {"forward"}:
+            left = ([one for one in left if not one.is_view] or left)[:1]
+        return left or operations
 
 
 class Stored(TorchDispatchMode):

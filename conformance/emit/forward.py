@@ -242,8 +242,7 @@ class Forward(Part):
                 for region in outermost:
                     self.write_held(region)
             for region in filter(self.is_written, outermost):
-                taken = {*leaves(region.takes), *leaves(region.kwargs)}
-                with self.body.spelling({n: e for n, e in own.items() if n not in taken}):
+                with self.body.spelling(own):
                     self.write_function(region)
             call = f"def __call__({', '.join(['self', *self.given()])}):"
             with code.indent(call), self.body.spelling(own):
@@ -323,9 +322,14 @@ class Forward(Part):
     def write_function(self, region: Region) -> None:
         """The function of a region."""
         site = Site("region", self.path, region.name, region.name)
-        with self.code.indent(self.heading(region), site):
+        with self.hiding(region), self.code.indent(self.heading(region), site):
             self.write_body(region)
             self.write_returned(region)
+
+    def hiding(self, region: Region) -> AbstractContextManager[None]:
+        """A context in which the names of a region's arguments are its own, not those around it."""
+        own = {*leaves(region.takes), *leaves(region.kwargs)}
+        return self.body.spelling({n: s for n, s in self.body.spelled.items() if n not in own})
 
     def write_body(self, region: Region) -> None:
         """The lines of a region's function but for its `return`."""
@@ -428,8 +432,7 @@ class Forward(Part):
             self.write_results(node, self.recompute.called(node, region), region)
             return
         self.code.wrote("mapped")
-        own = set(leaves(region.takes))  # the lambda's arguments, whatever these names are outside
-        with self.body.spelling({n: s for n, s in self.body.spelled.items() if n not in own}):
+        with self.hiding(region):
             inner = self.recompute.called(replace(node, takes=region.takes), region)
         function = f"lambda {', '.join(self.formals(region))}: {inner}"
         given = [self.body.tree(tree) for tree in node.takes]

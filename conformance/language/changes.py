@@ -64,8 +64,8 @@ def with_changes(source: Source, case: Case, wrt: Sequence[str] | None) -> Case:
         for change in changes:
             _check(source, latest, change, (*_WHERE, number, change.kind))
             latest = changed(latest, change)
-        if _asks(latest) != asks:
-            none = "no" if asks else "a"
+        if (now := _asks(latest)) != asks:
+            none = "a" if now or asks is None else "no"
             message = f"what is differentiated requires {none} gradient after this change alone"
             raise source.error(message, *_WHERE, number)
     for name in wrt or ():
@@ -79,12 +79,13 @@ def with_changes(source: Source, case: Case, wrt: Sequence[str] | None) -> Case:
     return replace(case, wrt=tuple(wrt) if wrt is not None else asking(latest))
 
 
-def _asks(case: Case) -> bool:
-    """Whether the loss requires a gradient, and what the program takes a gradient of itself."""
+def _asks(case: Case) -> bool | None:
+    """Whether the loss requires a gradient; `None` where what the program takes a gradient of itself
+    requires none."""
     try:
         return case.loss is not None and Run(case, opaque=False).asks(case.loss)
     except NodeError:
-        return False
+        return None
 
 
 def _check(source: Source, case: Case, change: Change, at: KeyPath) -> None:

@@ -55,14 +55,16 @@ def expected_memory(
         units = minimal_units(assumed)
         # Without a reshaped tensor, or without a mask, ways to lay them out differ in nothing.
         ops = {step.statement.op for step in dataflow.steps}
-        views = [(True, False) if ops & kind else (False,) for kind in (VIEWS, _PARTS)]
+        views = (True, False) if ops & VIEWS else (False,)
+        parts = ("apart", "shared", "copied") if ops & _PARTS else ("apart",)
         masks = any(
             "mask" in assumed.residuals(step) or _padded(dataflow, step) or _by_reciprocal(step)
             for step in dataflow.steps
         )
-        for view, part, wide in itertools.product(*views, (False, True)[: 1 + masks]):
-            shared = frozenset().union(VIEWS if view else (), _PARTS if part else ())
-            way = _Way(assumed, alive, held, shared, wide, bool(case.autocast))
+        for view, part, wide in itertools.product(views, parts, (False, True)[: 1 + masks]):
+            shared = frozenset().union(VIEWS if view else (), _PARTS if part != "apart" else ())
+            lower, copied = bool(case.autocast), part == "copied"
+            way = _Way(assumed, alive, held, shared, wide, lower, copied)
             before = way.plain()
             least, most = way.recomputed(units)
             spared = way.spared() if "cheap" in assumed.regions else before
@@ -158,6 +160,9 @@ class _Way:
     wide: bool
     #: Whether the program runs under autocast.
     low: bool = False
+    #: Whether what is saved of such a view is a copy, since kernels cannot read these as they are. A
+    #: region keeps the view.
+    copied: bool = False
 
     @property
     def dataflow(self) -> Dataflow:
@@ -213,7 +218,10 @@ class _Way:
         elif step.statement.op in _SCALING and len(step.reads) == 1:
             # The number, as an array of its own.
             kept = {(step, "factor"): tape.itemsize(self.dataflow.tensors[step.results[0]].dtype)}
-        return kept | self.tensors(n for word in words for n in step.named(word))
+        read = {n for word in words for n in step.named(word)}
+        views = {n for n in read if self.root(n) != n} if self.copied else set[int]()
+        size = sum(self.dataflow.tensors[n].nbytes for n in views)
+        return kept | self.tensors(read - views) | ({(step, "copies"): size} if size else {})
 
     def mask(self, step: Step) -> int:
         """Bytes of a mask: one to four per element of the result, as many as its dtype has for what is

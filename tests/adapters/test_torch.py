@@ -251,6 +251,33 @@ def test_totals_agree_with_the_profiler_where_nothing_stops_early(emit: Emit) ->
     assert events["aten::relu"] == counted["r"] == 2
 
 
+@pytest.mark.parametrize(
+    ("procedure", "body", "counts"),
+    [
+        ("gradient_of_jvp", "h = max_pool2d(x, size=2)", {"": 1, "h": 1}),
+        ("jvp_of_gradient", "h = sin(x)", {"": 1, "h": 0}),  # tangents are computed again
+    ],
+)
+def test_a_rerun_after_forward_mode_computes_no_tangents(
+    procedure: str, body: str, counts: dict[str, int], emit: Emit
+) -> None:
+    text = f"""
+      family: fam
+      cases:
+        {procedure.replace("_", "-")}:
+          title: A title
+          source: Somewhere
+          why: A reason
+          procedure: {procedure}
+          inputs: {{x: {{shape: [1, 1, 2, 2], normal: 1.0}}, y: {{shape: [1], normal: 1.0}}}}
+          program:
+            - {{recompute: block, takes: [x], gives: [h], body: ['{body}']}}
+            - z = multiply(h, y)
+    """
+    (one,) = load_text(text, "a case")
+    assert reruns(observe(emit(one, "non-reentrant")).recomputed) == counts
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_inert_recompute_is_seen(variant: str, emit: Emit, monkeypatch: Any) -> None:
     program = emit(SUITE["memory/chain-whole"], variant)
