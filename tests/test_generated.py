@@ -537,6 +537,22 @@ def test_paddle_is_not_asked_for_what_it_gets_wrong_without_recompute() -> None:
     ]
 
 
+def test_a_program_raises_in_the_step_that_a_change_makes_raise() -> None:
+    nodes = region("r", "x", "t = sin(w)"), "z = multiply(t, x)"
+    training = "{{train: {{steps: 2, learning_rate: 0.1{}}}}}"
+    for between, shown in (("", False), (", between: [{freeze: w}]", True)):
+        one = case(*nodes, procedure=training.format(between))
+        assert ("node-without-result" in features_of(one).case) is shown
+
+
+def test_nothing_is_raised_where_no_gradient_is_taken() -> None:
+    nodes = region("r", "[]", "t = sin(w)"), "z = multiply(t, t)"
+    for procedure, shown in (("backward", True), ("jvp", False)):
+        assert (
+            "node-detaches-loss" in features_of(case(*nodes, procedure=procedure)).case
+        ) is shown
+
+
 def test_a_kernel_may_save_a_copy_of_part_of_a_complex_tensor() -> None:
     """The plain run keeps two copies then, and a region the complex tensor whose part it reads."""
     nodes = ("c = to_complex(x, y)", "i = imag(c)", region("r", "i", "h = exp(i); t = sin(h)"))

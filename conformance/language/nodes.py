@@ -12,6 +12,7 @@ from conformance.language.flow import Flow
 from conformance.language.graph import NodeError, Run
 from conformance.language.reach import reach
 from conformance.model.case import Loss
+from conformance.model.steps import stepped
 
 
 class Nodes:
@@ -20,7 +21,7 @@ class Nodes:
 
     def __init__(self, flow: Flow, *, called: bool = False) -> None:
         case = flow.case
-        self.case, self.raised = case, ""
+        self.case = case
         #: Whether the program raises without recompute, where that is left open.
         self.raises = case.as_plain and any(
             overwritten(backward(flow), step) for step in backward(flow).steps
@@ -31,6 +32,11 @@ class Nodes:
         self.asked = bool(reach(flow).needed.tensors)
         self.hooks = self.otherwise = self.detaches = self.holds = False
         self.values = self.answers = self.operations = self.draws = False
+        each = map(Flow, stepped(case)) if case.procedure.changes else ()
+        raised = (Nodes(one, called=called).raised for one in each)
+        self.raised: str = next(filter(None, raised), "")
+        if self.raised:
+            return
         try:
             direct = Run(case, opaque=False)
             opaque = Run(case, opaque=not called, lasting=not called)
@@ -42,7 +48,7 @@ class Nodes:
         self.answers = any(one != other for one, other in pairs if isinstance(one, bool))
         self.detaches = opaque.detaches
         self.holds = not opaque.behind() <= direct.behind()
-        if case.loss is None:
+        if case.loss is None or case.procedure.kind == "jvp":
             return
         losses = [case.loss]
         if case.procedure.kind in ("second_backward", "per_output"):
