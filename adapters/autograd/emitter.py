@@ -21,7 +21,9 @@ from conformance.emit.functional import Pullback
 from conformance.emit.part import FURTHER, PROCEDURES
 from conformance.emit.transforms import Transforms
 from conformance.errors import NotOfferedError
+from conformance.language.backward import backward
 from conformance.language.containers import has_container
+from conformance.language.flow import Flow
 from conformance.language.operations import RANDOM
 from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, leaves, walk
 from conformance.model.containers import Listed
@@ -103,6 +105,9 @@ class Forwards(Transforms):
         draws = any(statement.op in RANDOM for _, statement in case.statements())
         if kind == "jacobian" and len(case.wrt) > 1 and draws:  # each one runs forward again
             raise NotOfferedError(self.variant.id, "Jacobians of one draw for several tensors")
+        flow = Flow(case)
+        if kind == "jacobian" and not backward(flow).void.isdisjoint(flow.outputs[:1]):
+            raise NotOfferedError(self.variant.id, "Jacobians of no elements")
         code("seen = []")
         whole, of = kind == "jvp_of_gradient", f"wanted = {self.values.entries(case.wrt)}"
         code(of)

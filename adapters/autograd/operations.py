@@ -128,6 +128,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "dropout": _dropout,
     "sum": _axis,
     "mean": _axis,
+    "embedding": "{table}[getval({indices})]",  # integers made of what is traced are traced, too
     "slice": usual.sliced,
     "reshape": "np.reshape({x}, {shape})",
     "permute_dims": "np.transpose({x}, {axes})",
