@@ -166,27 +166,24 @@ class Accumulating(Run):
         self.write_before()
         asking, changes = ever_asking(case), case.procedure.changes
         updated = [p.name for p in case.parameters if p.name in asking]
-        trained, updates = (
-            self.values.items(updated),
-            bool(updated),
-        )  # an optimizer of nothing raises
+        trained = self.values.items(updated)
         made = self.optimizer.format(parameters=trained, rate=case.procedure.learning_rate)
-        if updates and not changes:
+        if updated and not changes:  # an optimizer of nothing raises
             code(f"optimizer = {made}")
         code("losses = []")
         with code.indent(f"for {self.turn} in range({case.procedure.steps}):"):
             if changes:
                 self.write_changes()
-            if updates and changes:
+            if updated and changes:
                 code(f"optimizer = {made}")
-            if updates:
+            if updated:
                 code(self.clearing_all)
             for given in case.inputs:  # the optimizer has only parameters
                 if isinstance(given, Array) and given.name in asking:
                     code(self.clearing.format(tensor=self.values.value(given.name)))
             self.write_forward_pass()
             self.write_start("loss.backward()", case.loss)
-            if updates:
+            if updated:
                 code("optimizer.step()")
             code("losses.append(loss.detach())")
         self.write_trained(self.result, self.values.gradients())

@@ -96,25 +96,21 @@ def loaded(raw: Raw, allowed: frozenset[str]) -> Generated:
     missing = required_by(case) - allowed
     if missing:
         raise CaseError(f"it needs {', '.join(sorted(missing))}")
-    if case.error is not None and not _can_raise(case):
+    flow = Flow(case)
+    if case.error is not None and not _can_raise(flow):
         raise CaseError("nothing in it raises the error")
-    if _takes_inside(case):
+    if case.procedure.kind == "functional" and _takes_of_constants(flow):
         raise CaseError("it takes a gradient with respect to what requires none in a transform")
-    if _takes_hooked(case):
-        raise CaseError("it takes a gradient with respect to a tensor that a hook is on")
-    if _inverts_zeros(case):
+    if _inverts_zeros(flow):
         raise CaseError("whether a matrix has an inverse depends on what is drawn")
     if not is_stable(case):
         raise CaseError("its numbers depend on how they are rounded")
     return Generated(name, raw, case)
 
 
-def _can_raise(case: Case) -> bool:
+def _can_raise(flow: Flow) -> bool:
     """Whether something raises an error: a call of a region, or a statement whose flag is true."""
-    flow = Flow(case)
-    flags = {
-        value.name for value in case.inputs if isinstance(value, Value) and value.value is True
-    }
+    flags = {v.name for v in flow.case.inputs if isinstance(v, Value) and v.value is True}
     raising = [s.statement for s in steps(flow.items) if OPERATIONS[s.statement.op].raises]
     return any(not flags.isdisjoint(statement.names()) for statement in raising) or any(
         r.option or r.block == "invalid" or (r.signature == "undeclared" and r.kwargs)
@@ -122,31 +118,17 @@ def _can_raise(case: Case) -> bool:
     )
 
 
-def _takes_inside(case: Case) -> bool:
+def _takes_of_constants(flow: Flow) -> bool:
     """Whether a statement takes a gradient with respect to what is a constant in a transform."""
-    flow = Flow(case)
     of = active(flow, wanted(flow))
     taking = [s for s in steps(flow.items) if OPERATIONS[s.statement.op].takes_gradient]
-    return case.procedure.kind == "functional" and any(
-        of.isdisjoint(step.differentiable()) for step in taking
-    )
+    return any(of.isdisjoint(step.differentiable()) for step in taking)
 
 
-def _takes_hooked(case: Case) -> bool:
-    """Whether a statement takes a gradient with respect to a tensor that a hook is on: frameworks call
-    the hook for this gradient, too."""
-    flow = Flow(case)
-    hooked = {
-        t.itself for s in steps(flow.items) if OPERATIONS[s.statement.op].hooks for t in s.makes
-    }
-    taking = [s for s in steps(flow.items) if OPERATIONS[s.statement.op].takes_gradient]
-    return any(t.itself in hooked for step in taking for t in step.differentiable())
-
-
-def _inverts_zeros(case: Case) -> bool:
+def _inverts_zeros(flow: Flow) -> bool:
     """Whether a statement inverts what depends on a draw that sets elements to zero."""
     dropped: set[Tensor] = set()
-    for step in steps(Flow(case).items):
+    for step in steps(flow.items):
         operation = OPERATIONS[step.statement.op]
         if not dropped.isdisjoint(step.reads.get(operation.inverts, ())):
             return True
@@ -243,8 +225,8 @@ class _Program:
         return next(filter(self._fits, self._trained(raw)), raw)
 
     def _trained(self, raw: Raw) -> Iterator[Raw]:
-        """The case with changes between its steps; then without these, made anew in each step, or
-        without training."""
+        """The case with changes between its steps; then without these, with regions made anew in each
+        step, or without training."""
         procedure = raw.get("procedure")
         train = procedure.get("train") if isinstance(procedure, Mapping) else None
         if train is None:
