@@ -57,6 +57,11 @@ class Progress:
         status = yield
         return status if config.get_verbosity() > 0 or not status else (status[0], "", "")
 
+    def pytest_unconfigure(self) -> None:
+        """Close what was opened."""
+        if self.bar.console.file is not sys.stderr:
+            self.bar.console.file.close()
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.total = self.total or len(session.items)
 

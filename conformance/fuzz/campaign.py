@@ -9,8 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-import numpy as np
-
 from conformance.drivers.adapter import Variant
 from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Raw, Vocabulary, loaded, written
@@ -165,8 +163,7 @@ class Campaign:
         if they are of numbers alone, and these are large, rounding errors, or depend on them with what
         was drawn, or on those of kernels where the plain run differs; or if a known deviation is gone
         that would be in such errors."""
-        with np.errstate(all="ignore"):  # the numbers of generated programs may overflow
-            result = self.runner.run(program.case, variant)
+        result = self.runner.run(program.case, variant)
         unexpected = [t for t in triaged(self.known, result) if t.triage is Triage.UNEXPECTED]
         of_numbers = {t.verdict.check for t in unexpected}.issubset(NUMBERS)
         if unexpected and of_numbers and result.observation is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from conformance.drivers.adapter import Variant
 from conformance.judge.checks import (
     error,
@@ -43,6 +45,7 @@ def applicable(case: Case) -> tuple[str, ...]:
     return tuple(name for name, check in CHECKS.items() if check.applies(case))
 
 
+@np.errstate(all="ignore")  # a case may have infinities and NaN
 def judge(
     case: Case,
     variant: Variant,
