@@ -725,8 +725,11 @@ def test_what_is_written_over_counts_where_its_gradient_is_asked_for() -> None:
 def test_a_region_reads_what_it_captures_where_it_stands() -> None:
     inner = region("r", "x", "t = multiply(x, w)")
     outer = "{recompute: o, takes: w, gives: u, body: [{call: r, takes: [w], gives: u}]}"
+    between = "{define: s, takes: [a], gives: v, body: [{call: r, takes: [a], gives: v}]}"
     with pytest.raises(CaseError, match="region 'r' captures 'w', which is another value here"):
         case(inner, outer, "z = sin(u)")
+    with pytest.raises(CaseError, match="region 's' captures 'w', which is another value here"):
+        case(inner, between, outer.replace("call: r", "call: s"), "z = sin(u)")
 
 
 def test_a_default_is_the_same_value_wherever_it_is_left_out() -> None:

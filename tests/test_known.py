@@ -134,18 +134,6 @@ def test_one_that_an_error_hides_is_not_gone(words, expected):
     assert item.triage is expected
 
 
-def test_one_that_is_within_the_tolerance_is_not_gone():
-    (case,) = load_text(GOOD, "good.yaml")
-    condition = Condition(("op:sin",))
-    entry = replace(ENTRY, cases=(), when=(condition,), catalog=Catalog([case]))
-    fact = Difference("gradient", "x", "elements", "plain run", rounding="exact_gradients")
-    near = msgspec_replace(verdict(Status.PASS), facts=(fact,))
-    (item,) = triaged([entry], result(near, case=case.id))
-    assert item.triage is Triage.EXPECTED
-    (item,) = triaged([entry], result(verdict(Status.PASS), case=case.id))
-    assert item.triage is Triage.UNEXPECTED
-
-
 def test_a_good_run_after_an_error_deviates_as_the_program_would():
     after = verdict(Status.FAIL, AFTER, "error")
     assert standing([ENTRY], after) == [Triage.KNOWN]

@@ -99,10 +99,10 @@ class Procedures(Functional):
         return [*names, *(v.name for v in keys), *([self.plan.key] if self.plan.random else [])]
 
     def fixed(self) -> list[str]:
-        """What a jitted function is given beside the dict that gradients are taken of."""
+        """What a jitted function is given at first beside the dict that gradients are taken of."""
         if self.stages == "eager":
             return []
-        return [name for name in self._arrays() if name not in self.wanted()]
+        return [name for name in self._arrays() if name not in self.wanted_first()]
 
     def arguments_of_forward(self) -> str:
         if self.stages == "eager" or self.of == "values":

@@ -77,7 +77,8 @@ class Modules(Forward):
         captured, shared, names = self._captured(region), self.path == "both", self.body.spelled
         if self.path != "plain":
             holder = "self" if shared else self.module(region)
-            names = {name: f"{holder}.{name}" for name in captured}
+            around = {} if shared else names
+            names = {**around, **{name: f"{holder}.{name}" for name in captured}}
         head = module_class(self.code, class_name(region.name), "nn.Module", captured)
         with self.body.spelling(names), head if shared else nullcontext():
             super().write_function(region)

@@ -70,9 +70,12 @@ class Functional(Run):
     def write_wanted(self) -> None:
         """The dict that gradients are taken of, where it is not `values`."""
         if self.of == "wanted":
-            first = asking(self.case)
-            names = [n for n in self.wanted() if n in first or not self.case.procedure.changes]
-            self.code(f"wanted = {self.values.entries(names)}")
+            self.code(f"wanted = {self.values.entries(self.wanted_first())}")
+
+    def wanted_first(self) -> list[str]:
+        """The keys of that dict before anything changes between steps."""
+        first = asking(self.case)
+        return [n for n in self.wanted() if n in first or not self.case.procedure.changes]
 
     @property
     def callee(self) -> str:

@@ -18,6 +18,7 @@ from conformance.judge.checks.evidence import forward_samples
 from conformance.judge.known import Catalog, bound
 from conformance.judge.triage import Triage, Triaged, cause, triaged
 from conformance.language.features import CAPABILITIES
+from conformance.model.facts import Difference
 from conformance.model.result import Result
 from conformance.model.verdict import Status
 from conformance.run.runner import NUMBERS, Runner
@@ -169,6 +170,7 @@ class Campaign:
         if unexpected and of_numbers and result.observation is not None:
             drawn = forward_samples(result.observation.recomputed) or None
             gone = all(one.entry is not None for one in unexpected)
+            near = any(isinstance(f, Difference) for one in unexpected for f in one.verdict.facts)
             plain = all(one.verdict.status is Status.BROKEN for one in unexpected)
             kernels = partial(is_stable, errors=KERNELS, accuracy=variant.model.accuracy)
             if (
@@ -176,7 +178,7 @@ class Campaign:
                 or cancels(program.case, drawn)
                 or (drawn and not is_stable(program.case, drawn))
                 or (plain and not kernels(program.case, drawn))
-                or (gone and vanishes(program.case, drawn))
+                or (gone and (near or vanishes(program.case, drawn)))
             ):
                 return result, None
         return result, {_key(result, one): one for one in reversed(unexpected)}

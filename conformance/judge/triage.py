@@ -15,7 +15,7 @@ import msgspec
 from conformance.judge.checks.error import AFTER
 from conformance.judge.known import Catalog, Entry
 from conformance.judge.proposing import proposed
-from conformance.model.facts import Difference, Raised
+from conformance.model.facts import Raised
 from conformance.model.result import Result
 from conformance.model.verdict import Status, Verdict
 
@@ -54,8 +54,7 @@ def triaged(entries: Sequence[Entry], result: Result) -> tuple[Triaged, ...]:
 
     A SHOULD that does not hold is expected even where no entry describes it: it warns, and does not fail
     the run. A known deviation is gone where no verdict of its check deviates, nor reports it where that
-    is left to the implementation; but not where an error came as it should, and hides it, nor where
-    numbers differ within the tolerance.
+    is left to the implementation; but not where an error came as it should, and hides it.
     """
     return tuple(_triage_one(entries, result, verdict) for verdict in result.verdicts)
 
@@ -67,8 +66,8 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
     if known:
         return Triaged(verdict, Triage.KNOWN, known.reason, known)
     covering = [e for e in entries if e.covers(result.case, result.variant, verdict.check)]
-    hiding = Raised | Difference if verdict.status is Status.PASS else Raised
-    hidden = not verdict.status.deviates and any(isinstance(f, hiding) for f in verdict.facts)
+    raised = any(isinstance(fact, Raised) for fact in verdict.facts)
+    hidden = raised and not verdict.status.deviates
     strict = [e for e in covering if not e.may_be_absent(result.case)]
     entry = next((e for e in strict if e.of_errors or not hidden), None)
     if verdict.status.deviates:

@@ -57,10 +57,10 @@ class Names:
         self._functions: set[str] = set()
         self._regions: set[str] = set()
         self._known: dict[str, Region] = {}
-        #: Names that the regions around have given values of their own; and by region, what it captures
-        #: and what these names were where it stands.
+        #: Names that the regions around have given values of their own; and by region, what it and those
+        #: that it calls capture, with what these names were where these stand.
         self._bound: frozenset[str] = frozenset()
-        self._captured: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        self._captured: dict[str, Mapping[str, frozenset[str]]] = {}
         #: By name: the name of the tensor whose memory it may share, and the new name of a tensor that
         #: was changed in place.
         self._memory: dict[str, str] = {}
@@ -148,7 +148,11 @@ class Names:
             word: tree.name for word, tree in region.kwargs.items() if isinstance(tree, Ref)
         }
         around = self._bound
-        self._captured[region.name] = frozenset(region.captured()), around
+        again = [node.region for node in walk(region.body) if isinstance(node, Again)]
+        captured = {**dict.fromkeys(region.captured(), around)}
+        for name in again:
+            captured |= self._captured.get(name, {})
+        self._captured[region.name] = captured
         self._bound = around | made | set(leaves(arguments))
         self.follow(region.body, inside)
         self._bound, self._keywords = around, outer
@@ -165,8 +169,8 @@ class Names:
     def _check_captured(self, node: Again) -> None:
         """Refuse a call where a name that its region captures has another value, since it reads the one
         where it stands, or one that is left out."""
-        captured, around = self._captured.get(node.region, (frozenset(), frozenset()))
-        other = captured & (self._bound - around)
+        captured = self._captured.get(node.region, {})
+        other = {name for name, around in captured.items() if name in self._bound - around}
         if other:
             message = f"region {node.region!r} captures {min(other)!r}, which is another value here"
             hint = "make it an argument, or give the other value another name"
