@@ -255,11 +255,12 @@ class Features:
 
 
 def features_of(case: Case) -> Features:
-    """All features of a case; of one that unfreezes parameters, with these trained."""
-    ever = ever_asking(case) if case.procedure.changes else frozenset()
-    if ever:
+    """All features of a case; of one that freezes or unfreezes tensors, with gradients of these."""
+    if changes := case.procedure.changes:
+        ever = ever_asking(case)
         trained = tuple(replace(p, gradient=p.name in ever) for p in case.parameters)
-        case = replace(case, parameters=trained)
+        frozen = [c.name for each in changes for c in each if c.kind == "freeze"]
+        case = replace(case, parameters=trained, wrt=tuple(dict.fromkeys((*case.wrt, *frozen))))
     flow, names = Flow(case), _Names(case)
     required = required_by(case)
     by_region: list[frozenset[str]] = []
