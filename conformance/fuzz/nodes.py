@@ -187,7 +187,8 @@ class Nodes:
         scope.read |= set(given.values())
         call = {"call": region.name, "takes": renamed(region.takes, given), "gives": gives}
         words = self.choices.some([*region.kwargs], len(region.kwargs), len(region.kwargs))
-        words = [w for w in words if w not in region.defaults or not self.choices.chance(left_out)]
+        may = {w for w in region.defaults if scope.bound.isdisjoint(leaves(region.kwargs[w]))}
+        words = [w for w in words if w not in may or not self.choices.chance(left_out)]
         kwargs = {word: renamed(region.kwargs[word], given) for word in words}
         call |= {"kwargs": kwargs} if kwargs else {}
         low = [name for name in made if region.low and name in scope.tensors()]

@@ -93,6 +93,7 @@ class Region:
         takes = self._taken(single)
         self.inner = inner = self.inside(takes)
         named = self._named(takes)
+        inner.bound |= {*leaves(named)}
         body = nodes.within(inner)
         if not single and chance(12):
             body += nodes.change(inner, set(takes))
