@@ -304,7 +304,7 @@ class Taped(Run):
         if sources == shared:
             self.code(f"gradients = {averaged.format('gradients')}")
         else:
-            self.code(f"shared = {self.values.entries(shared, 'gradients')}")
+            self.code(f"shared = {self.values.entries(shared, 'gradients', flat=True)}")
             self.code(f"gradients |= {averaged.format('shared')}")
 
     def _write_order(self, order: int, cotangent: str) -> None:
@@ -386,7 +386,7 @@ class Taped(Run):
     def _write_return(self) -> None:
         case, kind = self.case, self.case.procedure.kind
         whole = self._sources() == list(case.wrt) and not case.procedure.changes
-        gradients = "gradients" if whole else self.values.entries(case.wrt, "gradients")
+        gradients = "gradients" if whole else self.values.entries(case.wrt, "gradients", flat=True)
         losses = "losses" if kind == "train" else "[loss]"
         results = [f'"outputs": {self.result}', f'"losses": {losses}', f'"gradients": {gradients}']
         if kind in AGAIN:

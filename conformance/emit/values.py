@@ -84,12 +84,14 @@ class Values(Part):
         """A dict of some of the program's tensors by name, out of `values`."""
         return self.entries(array.name for array in arrays)
 
-    def entries(self, names: Iterable[str], source: str = "values", part: str = "") -> str:
+    def entries(
+        self, names: Iterable[str], source: str = "values", part: str = "", *, flat: bool = False
+    ) -> str:
         """A dict of the entries of `source` with these names, or of their attribute `part` (`.grad`):
-        written out if they are few, else a comprehension over numbers (`w1`, `w2`, …) or names."""
+        written out if they are few, else a comprehension over numbers (`w1`, `w2`, …) or names. In a
+        `flat` source, tensors that are in lists of `values` have entries of their own."""
         names = list(names)
-        by_name = source in ("gradients", "again")  # also of tensors that are in lists
-        if not by_name and not self.in_lists.keys().isdisjoint(names):
+        if not flat and not self.in_lists.keys().isdisjoint(names):
             return f"{{{', '.join(self._out_of_lists(names, source, part))}}}"
         if len(names) <= FEW and "|" not in source:
             return "{" + ", ".join(f'"{name}": {source}["{name}"]{part}' for name in names) + "}"

@@ -232,10 +232,8 @@ class _Program:
         if train is None:
             return
         choices, changes = self.choices, self._changes()
-        often = [
-            kind for kind in ("set", "unfreeze") if kind in changes
-        ]  # few programs can have these
-        kinds = choices.some([*sorted(changes), *often * 4], 1, 2) if choices.chance(75) else []
+        rare = [kind for kind in ("set", "unfreeze") if kind in changes]  # few programs have any
+        kinds = choices.some([*sorted(changes), *rare * 4], 1, 2) if choices.chance(75) else []
         between = (
             {"between": [{kind: choices.one(changes[kind]) for kind in kinds}]} if kinds else {}
         )
