@@ -353,12 +353,14 @@ class Differentiated(Run):
         assert case.loss is not None
         unused = self.copies or not set(trained) <= reached(case, case.loss)
         given = code.indent("if gradients[name] is not None:") if unused else nullcontext()
+        looked_up = any(s.op == "embedding" for _, s in case.statements())
+        gradient = self.backend.whole if looked_up else "gradients[name]"
         with code.indent(f"for {self.turn} in range({case.procedure.steps}):"):
             if case.procedure.changes:
                 self.write_changes()
             self._write_step()
             with code.indent(f"for name in {listed(trained)}:"), given:
-                code(f"values[name].assign_sub({case.procedure.learning_rate} * gradients[name])")
+                code(f"values[name].assign_sub({case.procedure.learning_rate} * {gradient})")
             code("losses.append(loss)")
         self._write_return("losses")
 

@@ -26,6 +26,8 @@ class Backend(ABC):
     imports: Sequence[str] = ()
     #: The head of a `with` in which gradients are off; empty where nothing has to be written.
     without_gradients = ""
+    #: The gradient of a lookup as a whole.
+    whole = "gradients[name]"
     #: What follows an input and a variable that require a gradient.
     asked = "", ".value"
 
@@ -117,6 +119,7 @@ class TensorFlow(Backend):
     """`tf.GradientTape`."""
 
     imports = ("import tensorflow as tf",)
+    whole = "tf.convert_to_tensor(gradients[name])"
 
     def write(self) -> None:
         if self.case.procedure.order > 1:
