@@ -12,6 +12,8 @@ from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import RAISE_IF, Emitter, Parts, Words
 from conformance.errors import NotOfferedError
 from conformance.language.features import features_of
+from conformance.language.flow import Flow
+from conformance.language.reach import steps
 from conformance.model.case import Case, Region, node_reads, walk
 
 from . import cells, layers, procedures, training
@@ -129,7 +131,8 @@ def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant in PyNative mode or in graph mode. Raises `NotOfferedError` where
     parameters change that backward reads: it reads them as they are then, without recompute too. So it
     does where gradients of gradients of a batch normalisation are taken: the kernel reads memory that is
-    not its own, gives NaN and ends the process."""
+    not its own, gives NaN and ends the process; and in PyNative mode where the result of an average pool
+    is written over, whose gradient is then zero."""
     if case.procedure.between == "update" and "saved-overwritten" in features_of(case).case:
         raise NotOfferedError(variant.id, "parameters that change before backward reads them")
     if case.procedure.order > 1 and case.uses(frozenset({"batch_norm"})):
@@ -140,6 +143,8 @@ def emitter(case: Case, variant: Variant) -> Emitter:
     parts = VARIANTS.get(variant.name, PARTS).but(wrong_option=wrong)
     read = {name for node in walk(case.program) for name in node_reads(node)}
     if not compiles(variant.name):
+        if _writes_over_pooled(case):
+            raise NotOfferedError(variant.id, "what an average pool returns, written over")
         operations = {**OPERATIONS, **pynative_operations(case)}
         helpers = {**parts.words.helpers, **pynative_helpers(case)}
         parts = parts.but(operations=operations, helpers=helpers)
@@ -147,3 +152,10 @@ def emitter(case: Case, variant: Variant) -> Emitter:
         # a list would make parameters of a graph that reads them nowhere
         parts = parts.but(lists="nothing")
     return Emitter(case, variant, parts)
+
+
+def _writes_over_pooled(case: Case) -> bool:
+    every = list(steps(Flow(case).items))
+    pooled = {made for step in every if step.statement.op == "avg_pool2d" for made in step.makes}
+    over = [step for step in every if step.statement.op == "add_in_place"]
+    return any(tensor.itself in pooled for step in over for tensor in step.reads["a"])
