@@ -547,3 +547,16 @@ def test_what_a_region_leaves_elsewhere_has_its_gradient(given: int) -> None:
     (found,) = tape.gradient(loss, [x])
     assert found is not None
     np.testing.assert_allclose(found.data, np.cos(x.data) * np.exp(np.sin(x.data)))
+
+
+@pytest.mark.parametrize("function", [tape.exp, tape.recompute(tape.exp)])
+def test_a_hook_is_called_for_what_the_gradient_of_the_result_reads_too(function: Any) -> None:
+    # The gradient of exp reads its result, so that the second one comes to the hook again.
+    x = tape.tensor(np.full(3, 0.5), "float64", gradient=True)
+    loss = tape.sum(tape.hooked(function(x)))
+    (slope,) = tape.gradient(loss, [x], create_graph=True)
+    assert slope is not None
+    (bent,) = tape.gradient(tape.sum(slope), [x])
+    assert bent is not None
+    np.testing.assert_allclose(slope.data, 2 * np.exp(x.data))
+    np.testing.assert_allclose(bent.data, 4 * np.exp(x.data))

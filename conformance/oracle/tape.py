@@ -30,6 +30,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, is_dataclass, replace
+from types import MappingProxyType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
@@ -146,6 +147,8 @@ class Vertex:
     inputs: Sequence[Key | None] = ()
     saved: Saved = ()
     results: int = 1
+    #: What the cotangents of results are multiplied with, by number: hooks on tensors.
+    hooks: Mapping[int, float] = MappingProxyType({})
 
     def gradients(self, cotangents: Cotangents, wanted: Wanted, task: Task) -> Cotangents:
         """The cotangents of the inputs that are wanted, given those of the results."""
@@ -420,6 +423,9 @@ def _backward(
         node = heapq.heappop(heap)[1]
         places = [(node, i) for i in range(node.results)]
         mine = [None if stop and k in targets else cotangent_of.get(k) for k in places]
+        for i, scale in () if isinstance(node, RegionNode) else node.hooks.items():
+            if (given := mine[i]) is not None:
+                mine[i] = multiply(given, scale)
         wanted = [k is not None and (k in targets or bool(leads.get(k[0]))) for k in node.inputs]
         for key, value in zip(node.inputs, node.gradients(mine, wanted, task), strict=True):
             give(key, value)
@@ -520,6 +526,8 @@ class RegionNode(Vertex):
         outputs += [Tensor(np.empty(0), NUMBER) if t is None else t for t in left]
         if len(outputs) != self.results:
             raise RuntimeError(f"region {self.name!r} gave other tensors when it ran again")
+        for place, scale in self.hooks.items():
+            hooked(outputs[place], scale)
         task[self] = outputs, inside
         return task[self]
 
@@ -1640,7 +1648,12 @@ def asks_gradient(x: Tensor) -> bool:
 def hooked(x: Tensor, scale: float = 2.0) -> Tensor:
     """x, which has to be made by the statement or the call before. In programs, a hook on its gradient
     returns it times `scale`."""
-    return _unary(x, x.data, lambda g: multiply(g, scale))
+    out = _record((), x.data, dtype=x.dtype)
+    out.node, out.index = x.node, x.index  # a hook is on the tensor: also what made it may read it
+    if x.node is not None and not isinstance(x.node, Leaf):
+        scale *= x.node.hooks.get(x.index, 1.0)
+        x.node.hooks = {**x.node.hooks, x.index: scale}
+    return out
 
 
 @_operation
