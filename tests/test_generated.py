@@ -545,6 +545,17 @@ def test_a_program_raises_in_the_step_that_a_change_makes_raise() -> None:
         assert ("node-without-result" in features_of(one).case) is shown
 
 
+def test_features_are_those_of_each_step() -> None:
+    """The region's argument requires a gradient in the first step alone."""
+    nodes = region("r", "w", "t = multiply(w, x)"), "z = multiply(t, x)"
+    training = "{train: {steps: 2, learning_rate: 0.1, between: [{freeze: w}]}}"
+    found = features_of(case(*nodes, procedure=training))
+    word = "no-top-level-argument-requires-gradient"
+    assert [word in region for region in found.regions] == [False, True]
+    assert found.last is not None
+    assert "node-loses-gradient" in found.last.case & found.case
+
+
 def test_nothing_is_raised_where_no_gradient_is_taken() -> None:
     nodes = region("r", "[]", "t = sin(w)"), "z = multiply(t, t)"
     for procedure, shown in (("backward", True), ("jvp", False)):

@@ -183,9 +183,14 @@ class Entry:
 
     def may_be_absent(self, case: str) -> bool:
         """Whether the deviation may be absent in a case that the entry speaks of: also a difference of
-        numbers that are compared as those of half precision are, which may be within the tolerance."""
+        numbers that are compared as those of half precision are, which may be within the tolerance, and
+        that of gradients in an earlier step of training."""
         features = self.catalog.features(case) if self.check in ("value", "gradient") else None
-        return self.lenient or (features is not None and "coarse" in features.case)
+        if self.lenient or features is None:
+            return self.lenient
+        last = features.last if self.check == "gradient" else None
+        earlier = last is not None and not any(one.holds(last) for one in self.when)
+        return earlier or "coarse" in features.case
 
     @property
     def of_errors(self) -> bool:

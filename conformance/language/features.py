@@ -32,7 +32,7 @@ from conformance.model.case import (
     walk,
 )
 from conformance.model.containers import Listed, Named, Object
-from conformance.model.steps import ever_asking
+from conformance.model.steps import asking, stepped
 
 CAPABILITIES: Mapping[str, str] = {
     "accumulate": "a region adds to a tensor that is not a parameter",
@@ -243,10 +243,12 @@ def required_by(case: Case) -> frozenset[str]:
 @dataclass(frozen=True)
 class Features:
     """The features of a case: those of each of its regions, and those of the case as a whole, which has
-    every feature that one of its regions has."""
+    every feature that one of its regions has. Where steps of training differ, `regions` has those of
+    each step, and `last` are the features of the last one, whose gradients are compared."""
 
     regions: tuple[frozenset[str], ...]
     whole: frozenset[str]
+    last: Features | None = None
 
     @cached_property
     def case(self) -> frozenset[str]:
@@ -255,14 +257,21 @@ class Features:
 
 
 def features_of(case: Case) -> Features:
-    """All features of a case; of one that freezes or unfreezes tensors, with gradients of these."""
-    if changes := case.procedure.changes:
-        ever = ever_asking(case)
-        trained = tuple(replace(p, gradient=p.name in ever) for p in case.parameters)
-        frozen = [c.name for each in changes for c in each if c.kind == "freeze"]
-        case = replace(case, parameters=trained, wrt=tuple(dict.fromkeys((*case.wrt, *frozen))))
+    """All features of a case; of one that changes something between steps, those of each step."""
+    changes = case.procedure.changes
+    if not changes:
+        return _of_step(case)
+    frozen = [c.name for each in changes for c in each if c.kind == "freeze"]
+    steps: list[Features] = []
+    for step in stepped(case):
+        asked = tuple(name for name in dict.fromkeys((*case.wrt, *frozen)) if name in asking(step))
+        steps.append(_of_step(replace(step, wrt=asked, procedure=case.procedure)))
+    whole = required_by(case).union(*(one.whole for one in steps))
+    return Features(tuple(r for one in steps for r in one.regions), whole, steps[-1])
+
+
+def _of_step(case: Case) -> Features:
     flow, names = Flow(case), _Names(case)
-    required = required_by(case)
     by_region: list[frozenset[str]] = []
     for place in properties.places(flow, case):
         region = place.region
@@ -271,7 +280,7 @@ def features_of(case: Case) -> Features:
         for statement in place.statements:
             own |= set(_by_statement(case, region.name, statement))
         by_region.append(frozenset(own))
-    return Features(tuple(by_region), required | frozenset(properties.of_case(flow)))
+    return Features(tuple(by_region), required_by(case) | frozenset(properties.of_case(flow)))
 
 
 def feature_names() -> tuple[str, ...]:

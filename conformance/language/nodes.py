@@ -12,7 +12,6 @@ from conformance.language.flow import Flow
 from conformance.language.graph import NodeError, Run
 from conformance.language.reach import reach
 from conformance.model.case import Loss
-from conformance.model.steps import stepped
 
 
 class Nodes:
@@ -32,11 +31,7 @@ class Nodes:
         self.asked = bool(reach(flow).needed.tensors)
         self.hooks = self.otherwise = self.detaches = self.holds = False
         self.values = self.answers = self.operations = self.draws = False
-        each = map(Flow, stepped(case)) if case.procedure.changes else ()
-        raised = (Nodes(one, called=called).raised for one in each)
-        self.raised: str = next(filter(None, raised), "")
-        if self.raised:
-            return
+        self.raised = ""
         try:
             direct = Run(case, opaque=False)
             opaque = Run(case, opaque=not called, lasting=not called)
