@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from conformance.errors import CaseError
 from conformance.exits import Exit
 from conformance.fuzz.programs import Generated, Vocabulary, loaded, written
+from conformance.fuzz.regions import OPTIONS
 from conformance.language.features import CAPABILITIES, required_by
 from conformance.language.load import load_folder
 from conformance.language.operations import COLLECTIVES, OPERATIONS
+from conformance.oracle.expected import computed
 from tests import commands, mini
 
 #: Features that generated programs do not have, each with its reason.
@@ -60,6 +63,22 @@ def test_each_word_of_the_language_appears(programs):
     rare = {word: appear[word] for word in wanted if appear[word] < least[word]}
     assert rare == {}
     assert not any(appear[word] for word in LEFT_OUT)
+
+
+def test_some_gradients_are_infinite_or_undefined(programs):
+    cases = (program.case for program in programs if program.case.error is None)
+    from_zero = (case for case in cases if any(a.fill.kind == "arange" for a in case.arrays))
+    gradients = [(computed(case).gradients or {}).values() for case in from_zero]
+    infinite = [
+        any(g is not None and not np.isfinite(g).all() for g in found) for found in gradients
+    ]
+    assert sum(infinite) >= 0.005 * NUMBER
+
+
+def test_some_arguments_are_named_as_options(programs):
+    named = [key for p in programs for r in p.case.regions() for key in r.kwargs if key[0] != "k"]
+    assert len(named) >= 0.01 * NUMBER
+    assert set(named) == set(OPTIONS)
 
 
 def test_a_seed_gives_the_same_programs():

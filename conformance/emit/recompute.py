@@ -131,13 +131,18 @@ class Recompute(Part):
         """A call of a region (`block` is its expression) through the user's own recompute."""
         assert self.own is not None
         if self.own.style == "call":
-            keywords = self.own_keywords(region)
-            if taken := {*region.kwargs} & {word.partition("=")[0] for word in keywords}:
-                what = f"the argument {min(taken)}, which is a keyword of the function,"
-                raise NotOfferedError(self.variant.id, what)
-            words = filter(None, [block, arguments, *keywords])
+            words = filter(
+                None, [block, arguments, *self.beside(region, self.own_keywords(region))]
+            )
             return f"{self.own_callee}({', '.join(words)})"
         return f"{self.own_transform(block, region)}({arguments})"
+
+    def beside(self, region: Region, keywords: list[str]) -> list[str]:
+        """The keywords of a call, beside the arguments of a region, none of which has such a name."""
+        if taken := {*region.kwargs} & {word.partition("=")[0] for word in keywords}:
+            what = f"the argument {min(taken)}, which is a keyword of the function,"
+            raise NotOfferedError(self.variant.id, what)
+        return keywords
 
     def own_transform(self, block: str, region: Region) -> str:
         """The recomputed callable of a region that the user's own recompute returns."""
@@ -171,5 +176,5 @@ class Calling(Recompute):
             return f"{self.name(region)}({arguments})"
         if self.own is not None:
             return self.own_call(block, arguments, region)
-        words = filter(None, [block, arguments, *self.keywords(region)])
+        words = filter(None, [block, arguments, *self.beside(region, self.keywords(region))])
         return f"{self.callee}({', '.join(words)})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.fuzz.choices import Choices
-from conformance.fuzz.scope import SIGNED, Declared, Scope
+from conformance.fuzz.scope import Declared, Scope
 from conformance.language.operations import Operation, OptionSpec
 from conformance.oracle.tape import Shape, Tensor
 
@@ -144,7 +144,7 @@ class Arguments:
         captured = "captured-parameter" in self.allowed or not scope.depth
         parameter = choices.chance(60) and captured and "int" not in dtype and dtype != "bool"
         section = "parameters" if parameter else "inputs"
-        filled = fill or self.fill or SIGNED
+        filled = fill or self.fill or self.declared.fill
         name = self.declared.tensor(section, shape, filled, dtype, choices.chance(8))
         scope.values[name] = self.declared.values[name]
         return name

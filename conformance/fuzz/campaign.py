@@ -13,7 +13,7 @@ from conformance.drivers.adapter import Variant
 from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Raw, Vocabulary, loaded, written
 from conformance.fuzz.reduce import reduced
-from conformance.fuzz.stable import KERNELS, cancels, is_moderate, is_stable, vanishes
+from conformance.fuzz.stable import KERNELS, cancels, is_finite, is_moderate, is_stable, vanishes
 from conformance.judge.checks.evidence import forward_samples
 from conformance.judge.known import Catalog, bound
 from conformance.judge.triage import Triage, Triaged, cause, triaged
@@ -172,9 +172,12 @@ class Campaign:
             gone = all(one.entry is not None for one in unexpected)
             near = any(isinstance(f, Difference) for one in unexpected for f in one.verdict.facts)
             plain = all(one.verdict.status is Status.BROKEN for one in unexpected)
+            # Frameworks and compilers differ on what is 0 times an infinite number.
+            loose = plain or gone or not variant.model.exact
             kernels = partial(is_stable, errors=KERNELS, accuracy=variant.model.accuracy)
             if (
                 not is_moderate(program.case, drawn)
+                or (loose and not is_finite(program.case, drawn))
                 or cancels(program.case, drawn)
                 or (drawn and not is_stable(program.case, drawn))
                 or (plain and not kernels(program.case, drawn))

@@ -12,7 +12,7 @@ from conformance.fuzz.scope import Declared, Scope
 from conformance.fuzz.statements import Made, Statements
 from conformance.fuzz.trees import leaves, renamed, with_new_names
 from conformance.fuzz.words import Word
-from conformance.language.operations import OPERATIONS
+from conformance.language.operations import OPERATIONS, Operation
 from conformance.oracle import tape
 from conformance.oracle.tape import Tensor
 
@@ -44,6 +44,10 @@ class Nodes:
     returned: list[str] = field(default_factory=list)
     #: How often, in percent, a node of a region's body is a region, where it may be.
     nested: int = NESTED[0]
+    #: Operations with an infinite gradient, of which a region is to have one.
+    steep: list[Operation] = field(default_factory=list)
+    #: The name of what comes from it.
+    risen: str = ""
     _regions: int = 0
 
     def has(self, feature: str) -> bool:
@@ -116,6 +120,20 @@ class Nodes:
             if operation.within and scope.words.get(operation.within):
                 texts += self.add(self.statements.of(operation, scope), scope)
         return texts
+
+    def rise(self, scope: Scope) -> list[Raw]:
+        """An operation whose gradient is infinite, if the program is to have one, of a new tensor; and a
+        statement that joins it with what the region made last."""
+        made = [n for n in scope.made if n in scope.tensors()]
+        if not made or not self.steep:
+            return []
+        leaf = self.statements.leaf(scope, like=scope.tensor(made[-1]))
+        first = self.statements.of(self.steep.pop(), scope, leaf)
+        (root,) = first.results
+        texts = self.add(first, scope)
+        joined = self.statements.joining(scope, root, made[-1])
+        (self.risen,) = joined.results
+        return [*texts, *self.add(joined, scope)]
 
     def change(self, scope: Scope, names: set[str]) -> list[Raw]:
         """A statement that writes over one of these names, if there is an operation that does."""

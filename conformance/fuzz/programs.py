@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from conformance.errors import CaseError
 from conformance.fuzz import words as vocabulary
 from conformance.fuzz.choices import Choices
 from conformance.fuzz.nodes import NESTED, Nodes
-from conformance.fuzz.scope import POSITIVE, SIGNED, Declared, Scope
+from conformance.fuzz.scope import FROM_ZERO, POSITIVE, SIGNED, Declared, Scope
 from conformance.fuzz.stable import is_stable
 from conformance.fuzz.statements import Statements
 from conformance.fuzz.words import Word
@@ -158,8 +158,10 @@ class _Program:
         # With gradients off, none is taken, and frameworks differ on what requires one.
         apart = ("gradient-inside", "gradient-flag") if off else ()
         operations = [o for o in known.operations if o.capability not in apart]
+        steep = choices.chance(4) and "train" not in str(self.words.get("procedure"))
         dtypes = _DTYPES if "bfloat16" in known.allowed else _DTYPES[:-1]
-        self.declared = Declared(choices.one(dtypes), lasting=lasting)
+        fill = FROM_ZERO if steep else SIGNED
+        self.declared = Declared(choices.one(dtypes), lasting=lasting, fill=fill)
         # What is unsteady is so from its second call on, which the forward pass is to have none of.
         allowed = known.allowed - ({"repeated-call"} if unsteady else set())
         self.statements = Statements(
@@ -184,6 +186,7 @@ class _Program:
             known.containers,
         )
         self.nodes.nested = choices.one(NESTED)
+        self.nodes.steep = [o for o in operations if o.name in _steep()] if steep else []
         self.scope = Scope({})
         #: The parameter that the output is a multiple of, in a program that is not seeded.
         self.factor = ""
@@ -205,7 +208,8 @@ class _Program:
     def case(self) -> Raw:
         """The case as YAML data."""
         nodes, scope, declared = self.nodes, self.scope, self.declared
-        fill = SIGNED if self.choices.chance(70) else POSITIVE
+        positive = declared.fill is SIGNED and self.choices.chance(30)
+        fill = POSITIVE if positive else declared.fill
         section = "parameters" if self.between == "update" else "inputs"
         first = declared.tensor(section, self.choices.one(_SHAPES), fill)
         scope.values[first] = declared.values[first]
@@ -273,6 +277,7 @@ class _Program:
         floats = [n for n in scope.tensors() if n in made]
         if not floats or choices.chance(85):
             unread = [n for n in floats if n not in scope.read] or floats
+            unread = [n for n in floats if n == self.nodes.risen] or unread
             last = statements.plain(scope)
             if unread:
                 last = statements.of(_product(self.known.operations), scope, unread[0])
@@ -352,6 +357,20 @@ def _tolerance(dtypes: Collection[str]) -> tuple[float, float]:
     """The tolerance of the least precise of these dtypes, relative and absolute."""
     known = [TOLERANCES[dtype] for dtype in dtypes if dtype in TOLERANCES]
     return max([(t.rtol, t.atol) for t in known], default=(0.0, 0.0))
+
+
+@cache
+def _steep() -> frozenset[str]:
+    """The operations of one tensor whose gradient at 0 is infinite, and their result is not."""
+    x, names = tape.tensor(np.zeros(1), "float32", True), set()
+    for operation in OPERATIONS.values():
+        if operation.elementwise:
+            with tape.quiet(), np.errstate(all="ignore"):
+                y = getattr(tape, operation.name)(x)
+                (slope,) = tape.gradient(y, [x])
+            if slope is not None and np.isfinite(y.data) and not np.isfinite(slope.data):
+                names.add(operation.name)
+    return frozenset(names)
 
 
 def _product(operations: Collection[Operation]) -> Operation:

@@ -18,6 +18,8 @@ from conformance.language.operations import OPERATIONS
 Raw = Any
 #: Arguments and results of a region other than tensors.
 _VALUES, _LITERALS = (2.0, 3, True, False, None, 0.0, "mode", [1, 2]), (None, 7, 0.5, True)
+#: Names of recompute's own options in some framework, which arguments of a region may have, too.
+OPTIONS = ("function", "debug", "preserve_rng_state", "policy", "sens", "prevent_cse", "training")
 #: Operations that may not stand under autocast.
 _EXACT = frozenset(name for name, operation in OPERATIONS.items() if operation.exact)
 #: So many arguments and more are many.
@@ -43,6 +45,7 @@ class Nodes(Protocol):
     def statement(self, scope: Scope) -> list[Raw]: ...
     def add(self, made: Made, scope: Scope) -> list[Raw]: ...
     def within(self, scope: Scope) -> list[Raw]: ...
+    def rise(self, scope: Scope) -> list[Raw]: ...
     def change(self, scope: Scope, names: set[str]) -> list[Raw]: ...
     def leave(self, scope: Scope, inner: Scope) -> None: ...
 
@@ -102,6 +105,7 @@ class Region:
             body += nodes.statement(inner)
         if not single:
             body += self._reading(takes, named)
+            body += nodes.rise(inner) if not inner.words.get("mapped") else []
         if self.words.get("mapped") and takes[0] in inner.tensors():
             # What it gives has to come from what it is mapped over.
             body += nodes.add(nodes.statements.plain(inner, of=takes[0]), inner)
@@ -246,6 +250,8 @@ class Region:
             names = names[:1]
             self.inner.values.pop(names[0], None)
         named: dict[str, Raw] = {f"k{name}": name for name in names}
+        if choices.chance(20):  # a value, if there is one: it may have a default
+            named = {choices.one(OPTIONS): names[0]} | {f"k{name}": name for name in names[1:]}
         if nodes.has("nested-inputs") and choices.chance(10):
             word = choices.one([*named])
             named[word] = tree(choices, [named[word]], nodes.containers, nested=True, alone=False)

@@ -15,6 +15,8 @@ from conformance.oracle.tape import Shape, Tensor
 #: How tensors are filled: with numbers of both signs, or with positive ones.
 SIGNED: Mapping[str, Any] = {"normal": 0.5}
 POSITIVE: Mapping[str, Any] = {"uniform": [0.5, 1.5]}
+#: Positive numbers behind a zero, where some gradients are infinite.
+FROM_ZERO: Mapping[str, Any] = {"arange": [0.0, 0.05]}
 _LETTERS = {"inputs": "x", "parameters": "w", "state": "s"}
 
 
@@ -71,6 +73,8 @@ class Declared:
     values: dict[str, ProgramValue] = field(default_factory=dict)
     #: Whether regions are made once, so that they read no tensor of a step by closure.
     lasting: bool = False
+    #: How tensors are filled unless something else is asked for.
+    fill: Mapping[str, Any] = field(default_factory=lambda: SIGNED)
 
     def tensor(
         self,
@@ -96,6 +100,9 @@ class Declared:
         elif kind == "uniform":
             low, high = numbers
             elements = rng.uniform(low, high, shape)
+        elif kind == "arange":
+            start, step = numbers
+            elements = start + step * np.arange(np.prod(shape)).reshape(shape)
         asks = floating and not frozen and section != "state"
         value = tape.tensor(elements, dtype, asks)
         return self._add(section, _LETTERS[section], model, value)

@@ -294,8 +294,7 @@ def is_feature(word: str) -> bool:
     family, colon, member = word.partition(":")
     if not colon:
         return word in CAPABILITIES or word in properties.REGION or word in properties.CASE
-    operations = family not in ("dtype", "procedure", "between", "keyword", "changes", "raises")
-    return family in properties.FAMILIES and (not operations or member in OPERATIONS)
+    return family in properties.FAMILIES and (family in properties.NAMED or member in OPERATIONS)
 
 
 def meaning(word: str) -> str:

@@ -318,6 +318,24 @@ def number_read(place: Place, kind: type) -> bool:
     )
 
 
+def defaults(place: Place) -> Mapping[str, str]:
+    """The arguments by name that the region's function has a default for, with their names inside."""
+    left_out = {name for call in place.calls for name in call.left_out}
+    named = {key: leaves(tree) for key, tree in place.region.kwargs.items()}
+    return {key: names[0] for key, names in named.items() if names and names[0] in left_out}
+
+
+def others(place: Place) -> Iterator[str]:
+    """Those of them in whose place a call gives another value."""
+    flow, region = place.flow, place.region
+    own = [*leaves(region.takes), *leaves(region.kwargs)]
+    values = {flow.given[v.name]: v.value for v in flow.case.inputs if isinstance(v, Value)}
+    for key, name in defaults(place).items():
+        given = (call.given[own.index(name)] for call in place.calls)
+        if any(values[value] != values[flow.given[name]] for value in given):
+            yield key
+
+
 def one_gradient(call: Call) -> bool:
     """Whether two tensors that go into a region as one operation have one gradient: sums and
     differences alone lead from them to where it comes from."""

@@ -24,6 +24,7 @@ from conformance.language.place import (
     changed_after_read,
     contains,
     dead,
+    defaults,
     from_region,
     in_graph,
     inside_of,
@@ -33,6 +34,7 @@ from conformance.language.place import (
     number_read,
     of_one,
     one_gradient,
+    others,
     reads,
     result_read,
     stopped_first,
@@ -570,9 +572,16 @@ FAMILIES: Mapping[str, str] = {
     "draws-early": "the operation draws in a region that runs again, before the last value it saves",
     "flows-through": "a gradient of all that require one flows through the operation, in the region",
     "keyword": "an argument of the region that is given by name has this name",
+    "default-of": "the region's function has a default for its argument of this name",
+    "other-than-default": "a call gives the argument of this name another value than its default",
     "changes": "a statement of the region does this when it is called again",
     "raises": "the program has to raise this error",
 }
+#: The families whose members are no operations.
+NAMED = frozenset(
+    {"dtype", "procedure", "between", "keyword", "default-of", "other-than-default"}
+    | {"changes", "raises"}
+)
 
 
 def of_region(place: Place) -> Iterator[str]:
@@ -593,6 +602,8 @@ def of_region(place: Place) -> Iterator[str]:
             yield f"argument-from:{tensor.maker.op}"
     yield from (f"result-to:{item.op}" for item in place.after() if isinstance(item, Statement))
     yield from (f"keyword:{name}" for name in place.region.kwargs)
+    yield from (f"default-of:{name}" for name in defaults(place))
+    yield from (f"other-than-default:{name}" for name in others(place))
     yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))
     of = backward(place.flow)
     last = (of.last(call) for call in place.calls if call in of.again)
