@@ -129,12 +129,14 @@ VARIANTS: Mapping[str, Parts] = {
 
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant in PyNative mode or in graph mode. Raises `NotOfferedError` where
-    parameters change that backward reads: it reads them as they are then, without recompute too. So it
-    does where gradients of gradients of a batch normalisation are taken: the kernel reads memory that is
-    not its own, gives NaN and ends the process; and in PyNative mode where the result of an average pool
-    is written over, whose gradient is then zero."""
-    if case.procedure.between == "update" and "saved-overwritten" in features_of(case).case:
-        raise NotOfferedError(variant.id, "parameters that change before backward reads them")
+    parameters change that backward reads, or what a mapped function has saved is written over: it reads
+    them as they are then, without recompute too. So it does where gradients of gradients of a batch
+    normalisation are taken: the kernel reads memory that is not its own, gives NaN and ends the process;
+    and in PyNative mode where the result of an average pool is written over, whose gradient is then
+    zero."""
+    changing = case.procedure.between == "update" or any(r.mapped for r in case.regions())
+    if changing and "saved-overwritten" in features_of(case).case:
+        raise NotOfferedError(variant.id, "what backward reads, changed before")
     if case.procedure.order > 1 and case.uses(frozenset({"batch_norm"})):
         raise NotOfferedError(variant.id, "gradients of gradients of a batch normalisation")
     # One of the two keywords that `Cell.recompute` holds to be bools.

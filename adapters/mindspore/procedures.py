@@ -263,9 +263,10 @@ class Procedures(Run):
     def _write_orders(self) -> None:
         """The sum of all gradients is computed by a function, and differentiated as one; the third
         order does so with that function."""
-        for op in () if self.plan.graph else ("avg_pool2d", "softmax"):
+        third = ("max_pool2d",) if self.case.procedure.order > 2 else ()
+        for op in () if self.plan.graph else ("avg_pool2d", "softmax", *third):
             if self.case.uses(frozenset({op})):
-                raise NotOfferedError(self.variant.id, f"second-order gradients of {op}")
+                raise NotOfferedError(self.variant.id, f"gradients of gradients of {op}")
         code, wrt = self.code, self.case.wrt
         places = self._gradient_places()
         gradients = [places[name] for name in wrt]
