@@ -76,6 +76,8 @@ def procedure(text: str) -> tuple[str, str]:
 
 PLAIN = case()
 RANDOM = case(_DROPOUT)
+#: What is drawn is read by nothing.
+UNREAD = case(("y = multiply(h, c)", "q = dropout(h, p=0.5)\n          - y = multiply(h, c)"))
 SLOPES = case(("y = multiply(h, c)", "y = rrelu(h)"))
 FREE = case(_DROPOUT, ("takes: x", "takes: x\n        preserve_rng: false"))
 #: One region that must draw alike, one that need not.

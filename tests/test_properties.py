@@ -227,6 +227,8 @@ TABLE = [
     ("node-moves-leaf", ["h = sin(w)", GIVES_CAPTURED, "z = sin(h)"], [GIVES_CAPTURED, "z = sin(y)"]),
     ("contexts-shown", [DOUBLED, "z = sin(y)"], [DOUBLED, "z = sin(x)"]),
     ("captures-trained", [{**SIN, "body": "y = multiply(x, w)"}, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("trains-captured", [{**SIN, "body": "y = multiply(x, w)"}, "z = sin(y)"],
+     [{**SIN, "body": "h = sin(w); y = sin(x)"}, "z = sin(y)"]),
     ("asked-read", [SIN, "z = negative(y)"], [{**SIN, "body": "y = relu(x)"}, "z = negative(y)"]),
     ("given-not-put-out", [SIN, "z = sin(y)"],
      ["z = sin(x)", {"recompute": "r(z)", "body": "y = sin(z)"}]),

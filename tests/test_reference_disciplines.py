@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -480,6 +480,14 @@ INPUTS    parameters:
         # w's gradient reads s; s itself has no gradient, so it saves nothing
         assert found["s"] == (1,)
         assert found["y"] == ((1,) if discipline == "whole" else (0,))
+
+
+def test_training_takes_gradients_of_parameters_that_are_not_asked_for() -> None:
+    program = case("r(x):\n  h = sin(w1)\n  y = sin(h)\nz = multiply(y, x)")
+    asked = replace(program, wrt=("x",))
+    training = replace(asked.procedure, kind="train", steps=1, learning_rate=0.1)
+    assert _reruns(asked, "whole", {})["h"] == (1, 0)
+    assert _reruns(replace(asked, procedure=training), "whole", {})["h"] == (1,)
 
 
 ASKED = [

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from conformance.language.backward import backward, overwritten
 from conformance.language.flow import Flow
 from conformance.language.graph import NodeError, Run
-from conformance.language.reach import reach
+from conformance.language.reach import reach, told
 from conformance.model.case import Loss
 
 
@@ -27,8 +27,8 @@ class Nodes:
         )
         self.lost: set[str] = set()
         self.zeros: set[str] = set()
-        #: Whether a loss depends on what is asked for.
-        self.asked = bool(reach(flow).needed.tensors)
+        #: Whether a loss depends on a tensor whose gradient the program returns.
+        self.asked = not told(flow).isdisjoint(reach(flow).needed.tensors)
         self.hooks = self.otherwise = self.detaches = self.holds = False
         self.values = self.answers = self.operations = self.draws = False
         self.raised = ""
@@ -211,7 +211,7 @@ _OF_LISTS: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
         lambda n: not n.lost.isdisjoint(n.case.wrt),
     ),
     "left-detaches-loss": (
-        f"{_LEFT} the loss requires no gradient, which depends on a tensor whose gradient is asked for",
+        f"{_LEFT} the loss requires no gradient, which depends on a tensor whose gradient is returned",
         lambda n: n.raised == "detached" and n.asked,
     ),
     "left-runs-otherwise": (

@@ -55,6 +55,19 @@ def _of_calls(shows: Callable[[Backward, Call], bool], place: Place) -> bool:
     return any(shows(backward(place.flow), call) for call in place.calls)
 
 
+def _trains(place: Place, kind: str = "") -> bool:
+    case, given = place.flow.case, place.flow.given
+    changed = [c.name for each in case.procedure.changes for c in each if c.kind == kind]
+    trained = {
+        given[p.name] for p in case.parameters if p.gradient and (p.name in changed or not kind)
+    }
+    return any(
+        not trained.intersection(call.captured).isdisjoint(step.differentiable())
+        for call in place.calls
+        for step in place.reach.telling.steps.intersection(steps(call.items))
+    )
+
+
 #: Features of a region: what they mean, and the condition.
 REGION: Mapping[str, tuple[str, Shows]] = {
     "captures-input": (
@@ -72,6 +85,14 @@ REGION: Mapping[str, tuple[str, Shows]] = {
     "captures-trained": (
         "a region reads a parameter by closure that requires a gradient",
         lambda p: any(t.of == "parameter" and t.asks for t in p.captured),
+    ),
+    "trains-captured": (
+        "a parameter that a region reads by closure has a gradient that passes through the region",
+        _trains,
+    ),
+    "trains-unfrozen": (
+        "the same, of a parameter that is unfrozen between two steps",
+        lambda p: _trains(p, kind="unfreeze"),
     ),
     "captured-computed-requires-gradient": (
         "a region reads by closure a tensor that the program has computed and that requires a gradient",

@@ -355,8 +355,8 @@ def assumptions(
     """Every consistent way to compute the gradients of a case.
 
     Without `alternatives`, only the first choice that `OPERATIONS` lists is used. Each comes in up to
-    three forms: gradients are computed for all tensors that require one; only for those in `Case.wrt`;
-    or only for the latter, but with residuals kept as for the former.
+    three forms: gradients are computed for all tensors that require one; only for those in `Case.wrt`
+    and, in training, for parameters; or only for the latter, but with residuals kept as for the former.
     """
     used = sorted({step.statement.op for step in dataflow.steps})
     ways: dict[str, range] = {}
@@ -365,8 +365,10 @@ def assumptions(
         if count > 1 and op not in declared:
             ways[op] = range(count)
     asking = [array.name for array in case.arrays if array.gradient]
-    pairs = {(frozenset(asking), frozenset(case.wrt))}
-    pairs |= {(frozenset(names), frozenset(names)) for names in (asking, case.wrt)}
+    trained = case.parameters if case.procedure.kind == "train" else ()
+    asked = {*case.wrt, *(array.name for array in trained if array.gradient)}
+    pairs = {(frozenset(asking), frozenset(asked))}
+    pairs |= {(frozenset(names), frozenset(names)) for names in (asking, asked)}
     masked = any(step.mask_reads != step.reads for step in dataflow.steps if _has_mask(step))
     masks = (True, False) if alternatives and masked else (True,)
     merged = any(region.merge_adjacent for region in case.regions())

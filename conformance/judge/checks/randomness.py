@@ -25,8 +25,10 @@ from msgspec.structs import replace
 from conformance.judge.arrays import differs, quantities
 from conformance.judge.checks.evidence import Check, Evidence, forward_samples, place_name
 from conformance.judge.limits import ROUNDING
-from conformance.language.flow import redrawing
+from conformance.language.flow import Flow, redrawing
 from conformance.language.operations import RANDOM
+from conformance.language.place import reads
+from conformance.language.properties import places
 from conformance.model.case import Case
 from conformance.model.facts import Sampling
 from conformance.model.observation import Array, RandomSample, Run
@@ -36,7 +38,8 @@ from conformance.model.verdict import Status, Verdict
 _DID = {
     "same": "drew the same numbers as the forward pass",
     "nothing": "drew no numbers",
-    "like": "drew no numbers that were observed; with the same seed, gradients equal the plain run's",
+    "like": "drew no numbers that were observed; with the same seed, gradients that depend on draws "
+    "equal the plain run's",
 }
 #: The region and the label of a statement.
 Place = tuple[str, str]
@@ -232,6 +235,9 @@ def _by_gradients(evidence: Evidence) -> Sampling:
         for name, array in quantities(evidence.recomputed):
             if name not in plain or differs(array, plain[name], tolerance):
                 return Sampling("unknown")  # the check `value` reports the difference
+    case = evidence.case
+    if not any(reads(place, draws=True) for place in places(Flow(case), case)):
+        return Sampling("like")
     for name, gradient in evidence.recomputed.gradients.items():
         control = evidence.plain.gradients.get(name)
         if gradient is not None and control is not None and differs(gradient, control, tolerance):
