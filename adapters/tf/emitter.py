@@ -58,7 +58,7 @@ WORDS = Words(
         "freeze": 'asked = [name for name in asked if name != "{name}"]',
         "unfreeze": 'asked = [*asked, "{name}"]',
         "assign": "{place}.assign(0.5 * {place})",
-        "replace": "{place} = tf.Variable(0.5 * {place}{asks})",
+        "replace": "{place} = tf.Variable(0.5 * {place}, trainable={place}.trainable)",
         "rows": "{place} = {place}[:{rows}]",
     },
 )
@@ -289,7 +289,7 @@ class Taped(Run):
             again = cotangent.replace("=cotangent", "=cotangent2")
             code(f"again = tape.gradient({loss}, sources{again})", BACKWARD)
         else:
-            self._write_taped("tf.GradientTape()")
+            self._write_taped(f"tf.GradientTape({self._watching})")
             arguments = ["loss", f"sources{cotangent}"]
             self.write_backward("tape.gradient", *arguments, into="gradients")
             if self.case.parallel:
@@ -337,15 +337,19 @@ class Taped(Run):
         if not self.one_graph or self.case.procedure.between == "update":
             self.write_between()
 
+    @property
+    def _watching(self) -> str:
+        """The argument of a tape of which tensors are watched that some step freezes or unfreezes."""
+        changes = self.case.procedure.changes
+        freezing = any("freeze" in change.kind for each in changes for change in each)
+        return "watch_accessed_variables=False" if freezing else ""
+
     def write_watch(self, tape: str) -> None:
         """Variables are watched by themselves, tensors are not."""
-        ever = ever_asking(self.case)
-        inputs = [v for v in self.case.inputs if v.name in ever]
-        inputs += [p for p in self.case.parameters if p.name in ever and not p.gradient]
-        if self.case.procedure.changes and inputs:
-            names = listed(v.name for v in inputs)
-            self.code(f"{tape}.watch([values[name] for name in {names} if name in asked])")
+        if self._watching:
+            self.code(f"{tape}.watch(sources)")
             return
+        inputs = [v for v in self.case.inputs if v.name in ever_asking(self.case)]
         watched = ", ".join(f'values["{v.name}"]' for v in inputs)
         if len(inputs) == 1:
             self.code(f"{tape}.watch({watched})")
