@@ -552,8 +552,28 @@ def test_features_are_those_of_each_step() -> None:
     found = features_of(case(*nodes, procedure=training))
     word = "no-top-level-argument-requires-gradient"
     assert [word in region for region in found.regions] == [False, True]
-    assert found.last is not None
-    assert "node-loses-gradient" in found.last.case & found.case
+    assert ["node-loses-gradient" in step.case for step in found.steps] == [False, True]
+    assert "node-loses-gradient" in found.case
+
+
+def test_a_captured_tensor_that_a_region_returns_loses_its_graph_in_a_pass_without_gradients() -> (
+    None
+):
+    nodes = ("a = sin(x)", region("r", "a", "t = sin(a)", "[t, x]"), "z = multiply(t, x)")
+    after = "{backward: {after: inference}}"
+    for procedure, word in (("backward", "runs-endlessly"), (after, "detaches-loss")):
+        assert f"node-{word}" in features_of(case(*nodes, procedure=procedure)).case
+
+
+def test_a_rerun_that_saves_more_ends_earlier() -> None:
+    body = "a = unsteady_sin(x, then='operations'); b = uniform(shape=[3, 4]); t = sin(a)"
+    node = f'{{recompute: r, takes: x, body: "{body}", gives: t}}'
+    text = f"{HEAD}      - {node}\n      - z = sin(t)\n    differs: It is not promised.\n"
+    (one,) = load_text(text, "f.yaml")
+    assert reruns(expect(one, "early-stop"), "r").counts == (1,)
+    assert reruns(expect(one, "early-stop"), "r", "a").counts == (0,)
+    assert reruns(expect(one, "whole"), "r", "a").counts == (1,)
+    assert "draws-early:uniform" not in features_of(one).case
 
 
 def test_nothing_is_raised_where_no_gradient_is_taken() -> None:
@@ -991,6 +1011,16 @@ def test_what_leads_to_an_argument_that_is_not_read_may_keep_copies_of_views() -
         memory = expect(case(node, *nodes), "whole", residuals=residuals).memory
         assert memory is not None
         assert memory.recomputed[1] == (2 + 1 + copies) * UNIT  # c, t, and a or copies of it
+
+
+def test_an_argument_may_be_kept_for_its_own_gradient_alone() -> None:
+    one = case(
+        "u = uniform(shape=[3, 4])", region("r", "x", "c = to_complex(x, u); z = real(c)", "z")
+    )
+    for words, kept in (("a b", UNIT), ("a b asked", 0)):
+        memory = expect(one, "whole", residuals={"to_complex": words}).memory
+        assert memory is not None
+        assert memory.plain == (kept, kept)
 
 
 def test_a_mask_may_have_the_dtype_of_what_it_masks() -> None:

@@ -156,6 +156,20 @@ def test_values_differ_in_training_where_gradients_do(procedure, gradient, expec
     assert triaged([entry], verdicts)[1].triage is expected
 
 
+def test_gradients_differ_where_training_has_changed_other_parameters():
+    (case,) = load_text(
+        f"{GOOD}    procedure: {{train: {{steps: 2, learning_rate: 0.1}}}}\n", "good.yaml"
+    )
+    value, gradient = (
+        verdict(Status.FAIL, "w differs in 1 of 4 elements", c) for c in ("value", "gradient")
+    )
+    entry = replace(
+        ENTRY, check="value", observed=("w differs",), cases=(case.id,), catalog=Catalog([case])
+    )
+    for verdicts, expected in (((value, gradient), Triage.KNOWN), ((gradient,), Triage.UNEXPECTED)):
+        assert triaged([entry], result(*verdicts, case=case.id))[-1].triage is expected
+
+
 def test_known_deviation_that_passes_again_says_which_entry_to_take_out():
     (item,) = triaged([ENTRY], result(verdict(Status.PASS)))
     assert "known.yaml:1" in item.reason

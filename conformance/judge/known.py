@@ -44,6 +44,8 @@ def _release(text: str) -> str:
 Words = str | list[str]
 Release = Annotated[str, AfterValidator(_release)]
 _NOT = "not "
+#: The step of training that a check looks at, where it is not all of them.
+_STEP = {"gradient": -1, "retained memory": 0, "peak memory": 0}
 
 
 class ConditionModel(BaseModel):
@@ -184,13 +186,13 @@ class Entry:
     def may_be_absent(self, case: str) -> bool:
         """Whether the deviation may be absent in a case that the entry speaks of: also a difference of
         numbers that are compared as those of half precision are, which may be within the tolerance, and
-        that of gradients in an earlier step of training."""
-        features = self.catalog.features(case) if self.check in ("value", "gradient") else None
+        what deviates in another step of training than the one that the check looks at."""
+        features = self.catalog.features(case)
         if self.lenient or features is None:
             return self.lenient
-        last = features.last if self.check == "gradient" else None
-        earlier = last is not None and not any(one.holds(last) for one in self.when)
-        return earlier or "coarse" in features.case
+        seen = [features.steps[_STEP[self.check]]] if features.steps and self.check in _STEP else []
+        elsewhere = any(not any(one.holds(step) for one in self.when) for step in seen)
+        return elsewhere or (self.check in ("value", "gradient") and "coarse" in features.case)
 
     @property
     def of_errors(self) -> bool:

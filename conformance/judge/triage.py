@@ -87,22 +87,27 @@ def _triage_one(entries: Sequence[Entry], result: Result, verdict: Verdict) -> T
 
 
 def _explaining(entries: Sequence[Entry], result: Result, verdict: Verdict) -> Entry | None:
-    """The first entry that describes this verdict, if it is a deviation. A good run after an error
-    deviates as the program would without the error."""
+    """The first entry that describes this verdict, if it is a deviation."""
+    return _describing(entries, result, verdict) or _trained(entries, result, verdict)
+
+
+def _describing(entries: Sequence[Entry], result: Result, verdict: Verdict) -> Entry | None:
+    """The first entry that describes this verdict itself. A good run after an error deviates as the
+    program would without the error."""
     after = verdict.message == AFTER
     checks = ("error", "value", "gradient") if after else (verdict.check,)
     covering = (e for e in entries if any(e.covers(result.case, result.variant, c) for c in checks))
-    found = next((e for e in covering if after or e.describes(verdict)), None)
-    return found or _trained(entries, result, verdict)
+    return next((e for e in covering if after or e.describes(verdict)), None)
 
 
 def _trained(entries: Sequence[Entry], result: Result, verdict: Verdict) -> Entry | None:
     """The entry that describes the deviation of a gradient in training, for the values that differ since
-    parameters have been changed with it."""
-    if verdict.check != "value" or "differs in" not in verdict.message:
+    parameters have been changed with it, or that of a parameter, for the next gradients."""
+    other = {"value": "gradient", "gradient": "value"}.get(verdict.check)
+    if other is None or "differs in" not in verdict.message:
         return None
-    gradients = [v for v in result.verdicts if v.check == "gradient"]
-    known = (_explaining(entries, result, gradient) for gradient in gradients)
+    others = [v for v in result.verdicts if v.check == other]
+    known = (_describing(entries, result, one) for one in others)
     found = next((entry for entry in known if entry is not None), None)
     features = found and found.catalog.features(result.case)
     return found if features and "procedure:train" in features.case else None

@@ -18,6 +18,7 @@ from conformance.language.operations import (
     OPERATIONS,
     OTHERS,
     SAVED,
+    SAVED_MORE,
     VIEWS,
     WRITTEN,
 )
@@ -209,9 +210,20 @@ class Backward:
             yield from step.makes if word == "out" else step.reads.get(word, ())
 
     def last(self, call: Call) -> Step | Call | None:
-        """What is the last in a call to save something: a statement, or a region its arguments."""
-        saving = (i for i in call.items if (self.saved(i) if isinstance(i, Step) else top(i)))
-        return max(saving, key=lambda item: item.moment, default=None)
+        """What is the last in a call to save something when it runs again: a statement, or a region its
+        arguments. A rerun that saves more values comes to their number earlier."""
+        saving: list[Step | Call] = []
+        more = 0
+        for item in call.items:
+            values = len(self.saved(item) if isinstance(item, Step) else top(item))
+            own = (
+                SAVED_MORE.get(item.statement.options.get("then"), 0)
+                if isinstance(item, Step)
+                else 0
+            )
+            more += own if values else 0
+            saving += [item] * (values + own if values else 0)
+        return saving[-1 - more] if saving else None
 
     def stop(self, call: Call) -> int:
         """The moment before which all that a call has saved is computed again."""

@@ -244,11 +244,11 @@ def required_by(case: Case) -> frozenset[str]:
 class Features:
     """The features of a case: those of each of its regions, and those of the case as a whole, which has
     every feature that one of its regions has. Where steps of training differ, `regions` has those of
-    each step, and `last` are the features of the last one, whose gradients are compared."""
+    each step, and `steps` are the features of each."""
 
     regions: tuple[frozenset[str], ...]
     whole: frozenset[str]
-    last: Features | None = None
+    steps: tuple[Features, ...] = ()
 
     @cached_property
     def case(self) -> frozenset[str]:
@@ -267,7 +267,7 @@ def features_of(case: Case) -> Features:
         asked = tuple(name for name in dict.fromkeys((*case.wrt, *frozen)) if name in asking(step))
         steps.append(_of_step(replace(step, wrt=asked, procedure=case.procedure)))
     whole = required_by(case).union(*(one.whole for one in steps))
-    return Features(tuple(r for one in steps for r in one.regions), whole, steps[-1])
+    return Features(tuple(r for one in steps for r in one.regions), whole, tuple(steps))
 
 
 def _of_step(case: Case) -> Features:

@@ -150,7 +150,7 @@ class Run:
     _back: bool = False
     _only: set[int] = field(default_factory=set)
     #: The regions that run again now, one inside of the other.
-    _running: set[_Node] = field(default_factory=set)
+    _running: Counter[_Node] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._regions = {region.name: region for region in self.case.regions()}
@@ -168,6 +168,10 @@ class Run:
         #: The tensors whose gradients the program could ask for.
         tensors = {n: t for n, t in self.names.items() if isinstance(t, _Tensor)}
         self.asking = {name: tensor for name, tensor in tensors.items() if tensor.asks}
+        if self.case.procedure.after == "inference":
+            self._recording = False
+            self._run(self.case.program, dict(self.names))
+            self._recording, self._moment = True, 0
         self._run(self.case.program, self.names)
 
     # -- forward --------------------------------------------------------------------------------------
@@ -211,7 +215,7 @@ class Run:
                 self._record(self._node(every, [0], 1, False, statement.op), [same])
             names.update(dict.fromkeys(statement.targets, same))
             return
-        if operation.takes_gradient and not (self._recording and every[0].asks):
+        if operation.takes_gradient and not (self._recording and every[0].requires):
             raise NodeError("detached")
         first = next((t for t in every if t.floating), every[0] if every else None)
         dtype = str(statement.options.get("dtype", first.dtype if first else ""))
@@ -431,9 +435,9 @@ class Run:
         assert node.call is not None
         if self._only:
             raise NodeError("refused")
-        if node in self._running:
+        if self._running[node] > 1:  # what it comes to twice may be freed, which raises
             raise NodeError("endless")
-        self._running.add(node)
+        self._running[node] += 1
         region, call, names = node.call
         names = dict(names)
         detached = [
@@ -451,7 +455,7 @@ class Run:
         if any(t.view and t.made is None for t, _ in ends):
             raise NodeError("detached")
         self._pass(ends)
-        self._running.remove(node)
+        self._running[node] -= 1
         return [tensor.gradient for tensor in detached]
 
 

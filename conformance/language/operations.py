@@ -383,6 +383,8 @@ SAVED: Mapping[str, frozenset[str]] = {
     "avg_pool2d": frozenset({"x"}),
     "to_complex": frozenset({"a", "b"}),
 }
+#: How many values more `unsteady_sin` saves when it is called again, by what it does then.
+SAVED_MORE: Mapping[object, int] = {"operations": 1, "product": 4}
 #: Operations with a side effect: they append to a global list when they run.
 NOTED: frozenset[str] = frozenset({"noted_sin"})
 #: Operations in which all ranks take part.

@@ -322,7 +322,9 @@ class Assumption:
                 words = {w for w in declared if step.named(w) or w not in OPERATIONS[op].tensors}
                 if "elements" in words and not self.dataflow.tensors[step.results[0]].size:
                     words = set()
-                words.discard("elements")
+                if "asked" in words:
+                    words -= set(OPERATIONS[op].tensors).difference(names)
+                words -= {"asked", "elements"}
             if step.statement.options.get("times") == 1 and op not in self.declared:
                 words.discard("mask")  # a loop that runs once has no results but its last one
             self._residuals[step] = frozenset(words)

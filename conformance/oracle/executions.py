@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from conformance.language.operations import BOOLS, COSTLY, OPERATIONS, VIEWS
+from conformance.language.operations import BOOLS, COSTLY, OPERATIONS, SAVED_MORE, VIEWS
 from conformance.model.case import Case, Position, Region, flat
 from conformance.model.observation import Allowed, Phase
 from conformance.oracle.dataflow import Assumption, Call, Dataflow, Key, Step, assumptions, walk
@@ -105,19 +105,21 @@ def stop_point(call: Call, assumption: Assumption) -> int | None:
 
     If the last residuals are arguments of a statement, the rerun stops before that statement (unless the
     variant says `after`), as it does for a statement that saves its residuals before its end (`early`).
-    An inner region saves its arguments before it runs.
+    An inner region saves its arguments before it runs. A rerun that saves more comes to the number of
+    residuals earlier.
     """
-    length = None
+    lengths: list[int] = []  # one for each residual
+    more = 0
     for place, item in enumerate(call.body):
         if isinstance(item, Call):
-            if item.saved_on_entry:
-                length = place
-        else:
-            words = assumption.residuals(item)
-            if words:
-                result_kept = "early" not in words and not words.isdisjoint(("out", "mask"))
-                length = place + (result_kept or "after" in assumption.regions)
-    return length
+            lengths += [place] * len(item.saved_on_entry)
+        elif words := assumption.residuals(item):
+            result_kept = "early" not in words and not words.isdisjoint(("out", "mask"))
+            own = SAVED_MORE.get(item.statement.options.get("then"), 0)
+            more += own
+            after = result_kept or "after" in assumption.regions
+            lengths += [place + after] * (len(words - {"early"}) + own)
+    return lengths[-1 - more] if lengths else None
 
 
 # -- minimal ---------------------------------------------------------------------------------------
