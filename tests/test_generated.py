@@ -576,6 +576,14 @@ def test_a_rerun_that_saves_more_ends_earlier() -> None:
     assert "draws-early:uniform" not in features_of(one).case
 
 
+def test_what_a_region_leaves_may_depend_on_no_argument() -> None:
+    for read, shown in (("y", False), ("a", True)):
+        body = f"t = sin({read}); s = exp(a)"
+        node = f"{{recompute: r, takes: a, body: '{body}', gives: [s, t], left: [t]}}"
+        one = case("a = cos(x)", node, "z = multiply(t, s)")
+        assert ("left-of-argument" in features_of(one).case) is shown
+
+
 def test_nothing_is_raised_where_no_gradient_is_taken() -> None:
     nodes = region("r", "[]", "t = sin(w)"), "z = multiply(t, t)"
     for procedure, shown in (("backward", True), ("jvp", False)):

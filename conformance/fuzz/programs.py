@@ -102,7 +102,7 @@ def loaded(raw: Raw, allowed: frozenset[str]) -> Generated:
     if case.procedure.kind == "functional" and _takes_of_constants(flow):
         raise CaseError("it takes a gradient with respect to what requires none in a transform")
     if _inverts_zeros(flow):
-        raise CaseError("whether a matrix has an inverse depends on what is drawn")
+        raise CaseError("a matrix may have no inverse")
     if not is_stable(case):
         raise CaseError("its numbers depend on how they are rounded")
     return Generated(name, raw, case)
@@ -126,13 +126,18 @@ def _takes_of_constants(flow: Flow) -> bool:
 
 
 def _inverts_zeros(flow: Flow) -> bool:
-    """Whether a statement inverts what depends on a draw that sets elements to zero."""
+    """Whether a statement inverts what depends on a draw that sets elements to zero, or repeats rows."""
     dropped: set[Tensor] = set()
     for step in steps(flow.items):
         operation = OPERATIONS[step.statement.op]
         if not dropped.isdisjoint(step.reads.get(operation.inverts, ())):
             return True
-        if (operation.random and operation.needs) or not dropped.isdisjoint(step.read()):
+        singular = operation.name in ("embedding", "broadcast_to")
+        if (
+            singular
+            or (operation.random and operation.needs)
+            or not dropped.isdisjoint(step.read())
+        ):
             dropped.update(step.makes)
     return False
 

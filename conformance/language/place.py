@@ -178,9 +178,26 @@ def bypassed(place: Place, *, by_name: bool) -> bool:
         named = call.inside[len(leaves(call.region.takes)) :]
         found = _read(place, call, any(tensor.asks for tensor in entering))
         read = {tensor for tensor in found if tensor.handled in place.reach.asked}
-        if any((tensor in named) == by_name for tensor in read - entering):
+        beside = (tensor for tensor in read - entering if tensor.of != "parameter")
+        if any((tensor in named) == by_name for tensor in beside):
             return True
     return False
+
+
+def left_of_argument(reach: Reach, call: Call) -> bool:
+    """Whether a gradient comes to what a call leaves and to a tensor that the call takes by position and
+    that this depends on."""
+    found = {tensor for tensor in call.inside[: len(leaves(call.region.takes))] if tensor.asks}
+
+    def depends(tensor: Tensor | None) -> bool:
+        return tensor is not None and (tensor in found or depends(tensor.handles))
+
+    for step in steps(call.items):
+        if any(map(depends, step.differentiable(handles=True))):
+            found.update(step.makes)
+    gives = zip(leaves(call.region.gives), call.returns, strict=True)
+    left = (tensor for name, tensor in gives if name in call.region.left)
+    return any(depends(tensor) for tensor in left if tensor in reach.live)
 
 
 def _read(place: Place, call: Call, returning: bool) -> Iterator[Tensor]:

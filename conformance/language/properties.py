@@ -29,6 +29,7 @@ from conformance.language.place import (
     in_graph,
     inside_of,
     kept,
+    left_of_argument,
     literal_of,
     may_cancel,
     number_read,
@@ -371,6 +372,10 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a parameter, or a "
         "parameter that a region around it is given as an argument",
         lambda p: bypassed(p, by_name=False),
+    ),
+    "left-of-argument": (
+        "a gradient comes to what a region leaves, which depends on a tensor that it takes by position",
+        lambda p: any(left_of_argument(p.reach, call) for call in p.calls),
     ),
     "gradient-by-name": (
         "a gradient passes through a tensor that a region takes by name",
