@@ -584,6 +584,20 @@ def test_what_a_region_leaves_may_depend_on_no_argument() -> None:
         assert ("left-of-argument" in features_of(one).case) is shown
 
 
+def test_a_normalisation_gives_the_same_if_a_number_is_added() -> None:
+    for body, number, shown in (
+        ("t = softmax(a)", 0.5, False),
+        ("t = softmax(a)", "y", True),
+        ("b = reshape(a, shape=[4, 3]); t = softmax(b)", 0.5, False),
+        ("t = exp(a)", 0.5, True),
+        ("t = layer_norm(y, a, a)", 0.5, True),
+    ):
+        one = case(
+            "a = sin(x)", region("r", "[]", body), f"u = add_in_place(a, {number})", "z = sin(t)"
+        )
+        assert ("overwritten-read" in features_of(one).case) is shown
+
+
 def test_nothing_is_raised_where_no_gradient_is_taken() -> None:
     nodes = region("r", "[]", "t = sin(w)"), "z = multiply(t, t)"
     for procedure, shown in (("backward", True), ("jvp", False)):

@@ -14,6 +14,7 @@ from itertools import combinations, product
 
 from conformance.language.flow import Call, Flow, Step, Tensor, redrawing, without_elements
 from conformance.language.operations import (
+    CENTRED,
     GLOBAL,
     OPERATIONS,
     OTHERS,
@@ -245,24 +246,36 @@ class Backward:
         pass, but for the mask of a dropout. What is the same for many values counts if it is
         `stepwise`: which element is largest, say."""
         changed = set(tensors) - self.void
+        added = set(filter(self._added, changed))
         read = False
         for step in self.inside(call):
             if not self.void.isdisjoint((*step.read(), *step.makes)):
                 continue
             own = other(step)
             operation = OPERATIONS[step.statement.op]
-            given = (
+            given = [
                 t for n, some in step.reads.items() if n not in operation.updates for t in some
-            )
-            if (own or not changed.isdisjoint(given)) and not kept(step):
+            ]
+            other_than_x = {t for n, some in step.reads.items() if n != "x" for t in some}
+            alike = added - other_than_x if operation.name in CENTRED else set[Tensor]()
+            if (own or not (changed - alike).isdisjoint(given)) and not kept(step):
+                if operation.name in VIEWS and added.issuperset(given):
+                    added.update(step.makes)
                 changed.update(step.makes)
             if step in self.telling:
                 words = needed(step, self.reach.asked)
                 named = (step.makes if w == "out" else step.reads.get(w, ()) for w in words)
                 counts = stepwise or operation.name not in STEPWISE
-                depends = counts and any(not changed.isdisjoint(some) for some in named)
+                depends = counts and any(not (changed - alike).isdisjoint(n) for n in named)
                 read |= (own and bool(words)) or depends
         return read
+
+    def _added(self, tensor: Tensor) -> bool:
+        """Whether a tensor is changed only in that numbers are added to all its elements."""
+        changes = (step for step in self.every if step.moment in tensor.changed)
+        return bool(tensor.changed) and all(
+            step.statement.op == "add_in_place" and not step.reads["b"] for step in changes
+        )
 
     @cached_property
     def _redrawing(self) -> frozenset[str]:

@@ -12,13 +12,21 @@ place of derivatives. Where the numbers of the two differ, gradients do.
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conformance.language.flow import redrawing, without_elements
-from conformance.language.operations import BOOLS, OPERATIONS, OTHERS, SAVED, WRITTEN
+from conformance.language.operations import (
+    BOOLS,
+    CENTRED,
+    OPERATIONS,
+    OTHERS,
+    SAVED,
+    WRITTEN,
+)
 from conformance.model.case import (
     Again,
     Array,
@@ -73,6 +81,8 @@ class _Tensor:
     passes: int = 0
     #: What it is a view of, where no graph was recorded.
     base: _Tensor | None = None
+    #: The value before numbers were added to all its elements, in place; 0 if none were.
+    before: int = 0
 
     @property
     def asks(self) -> bool:
@@ -199,8 +209,12 @@ class Run:
         raises = operation.raises or statement.op == "raise_in_rerun"
         flags = [] if raises else [names.get(name) for name in statement.names()]
         alike = self._alike([flag for flag in flags if isinstance(flag, bool)])
-        value = alike if operation.random else _mixed(alike, *(t.value for t in every))
-        values = {name: [t.value for t in tensors] for name, tensors in named.items()}
+        centred = ("x",) if statement.op in CENTRED else ()
+        values = {
+            name: [(name in centred and t.before) or t.value for t in tensors]
+            for name, tensors in named.items()
+        }
+        value = alike if operation.random else _mixed(alike, *itertools.chain(*values.values()))
         values |= {"out": [value], "mask": [value]}
         given = [t for name in operation.needs for t in named.get(name, ())]
         reads = [
@@ -244,6 +258,7 @@ class Run:
             same = every[0]
             if self._recording:
                 same.requires, same.made = made[0].asks, made[0].made
+            same.before = (same.before or same.value) if len(every) == 1 else 0
             same.value, made = made[0].value, [same]
         told: object = every[0].asks if statement.op == "asks_gradient" else None
         boolean = statement.op in BOOLS

@@ -383,6 +383,8 @@ SAVED: Mapping[str, frozenset[str]] = {
     "avg_pool2d": frozenset({"x"}),
     "to_complex": frozenset({"a", "b"}),
 }
+#: Operations that give the same if one number is added to all elements of x.
+CENTRED = frozenset({"layer_norm", "batch_norm", "softmax"})
 #: How many values more `unsteady_sin` saves when it is called again, by what it does then.
 SAVED_MORE: Mapping[object, int] = {"operations": 1, "product": 4}
 #: Operations with a side effect: they append to a global list when they run.
