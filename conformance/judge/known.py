@@ -116,7 +116,9 @@ class Condition:
     case: tuple[str, ...] = ()
 
     def holds(self, features: Features) -> bool:
-        """Whether a program with these features meets the condition."""
+        """Whether a program with these features meets the condition, in one step where steps differ."""
+        if features.steps:
+            return any(map(self.holds, features.steps))
         return _all(self.case, features.case) and (
             not self.region or any(_all(self.region, region) for region in features.regions)
         )
