@@ -21,6 +21,11 @@ RETURNS_BOOL = {**SIN, "gives": ["y", "told"], "body": "y = sin(x); told = is_un
 OF_ONE = {"recompute": "r", "takes": [{"a": "x"}], "body": "y = sin(x)"}
 OF_H = {"recompute": "r", "takes": [{"a": "h"}], "body": "y = sin(h)"}
 CHANGES_H = {**OF_H, "gives": [["y"]], "body": "y = add_in_place(h, w)"}
+OF_OBJECT = {
+    "recompute": "r",
+    "takes": [{"object": {"a": "x", "b": "w"}}],
+    "body": "y = multiply(x, w)",
+}
 OF_DICT = {"recompute": "r", "takes": [{"a": "x", "b": "w"}], "body": "y = multiply(x, w)"}
 CHANGED = "h = sin(x); s = cos(h); g = add_in_place(h, 0.5); y = multiply(s, g)"
 
@@ -112,6 +117,7 @@ def unsteady(then: str) -> dict[str, str]:
 #: A feature, and the programs that have it and that lack it; the last statement's result is the output.
 TABLE = [
     ("dict-of-several", [OF_DICT, "z = sin(y)"], [OF_ONE, "z = sin(y)"]),
+    ("dict-of-several", [OF_DICT, "z = sin(y)"], [OF_OBJECT, "z = sin(y)"]),
     ("gradient-in-dict", [OF_DICT, "z = sin(y)"], [OF_DICT, "z = multiply(x, w)"]),
     ("gradient-reads-result", [SIN, "z = multiply(y, y)"], [SIN, "z = multiply(y, 2.0)"]),
     ("reached", [RAISES, "z = multiply(x, y)"], [RAISES, "z = multiply(x, x)"]),

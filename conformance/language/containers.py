@@ -87,7 +87,7 @@ CONTAINERS: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
     "object-result": ("a region returns an instance of a dataclass", _returns(Object)),
     "object-argument": ("a region takes an instance of a dataclass", _takes(Object)),
     "gradient-in-dict": (
-        "a gradient passes through a tensor that a region takes in a dict",
+        "a gradient passes through a tensor that a region takes in a dict or a named tuple",
         _passes(Mapping),
     ),
     "gradient-in-object": (

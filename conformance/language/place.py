@@ -20,7 +20,7 @@ from conformance.model.case import (
     Value,
     leaves,
 )
-from conformance.model.containers import Listed, Named
+from conformance.model.containers import Listed, Named, Object
 
 #: The relative tolerance of float16, which is the finer one of half precision.
 HALF = 1e-2
@@ -119,7 +119,8 @@ def dead(place: Place) -> bool:
 
 
 def contains(tree: Tree, kind: type) -> bool:
-    if isinstance(tree, kind):
+    """Whether there is a container of a kind in a tree. An object is no mapping."""
+    if isinstance(tree, kind) and (kind is Object or not isinstance(tree, Object)):
         return True
     return not isinstance(tree, Ref | Literal) and any(contains(p, kind) for p in parts(tree))
 

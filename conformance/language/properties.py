@@ -437,7 +437,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: any(r.dtype == "complex" for c in p.calls for r in c.results[:1]),
     ),
     "dict-of-several": (
-        "a region takes a dict with two tensors or more",
+        "a region takes a dict or a named tuple with two tensors or more",
         lambda p: any(len(inside_of(c, Mapping)) > 1 for c in p.calls),
     ),
     "gradient-reads-result": (
