@@ -401,11 +401,8 @@ class Cells(Forward):
         mapped = self.place(region)
         if self.path == "recomputed" and not self.recompute.configured(region):
             mapped = f"mapped_{function(region.name)}"
-            own = {name: name for name in leaves(region.takes)}
-            with (
-                self.code.indent(f"def {mapped}({', '.join(self.formals(region))}):"),
-                self.body.spelling({**self.body.spelled, **own}),
-            ):
+            head = f"def {mapped}({', '.join(self.formals(region))}):"
+            with self.code.indent(head), self.hiding(region):
                 called = self.recompute.called(replace(node, takes=region.takes), region)
                 self.code(f"return {called}")
         given = ", ".join(map(self.body.tree, node.takes))

@@ -234,7 +234,7 @@ class _Program:
         return next(filter(self._fits, self._trained(raw)), raw)
 
     def _trained(self, raw: Raw) -> Iterator[Raw]:
-        """The case with changes between its steps; then without these, with regions made anew in each
+        """The case with changes between its steps; then without these, with regions made in each
         step, or without training."""
         procedure = raw.get("procedure")
         train = procedure.get("train") if isinstance(procedure, Mapping) else None

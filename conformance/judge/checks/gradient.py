@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from conformance.judge.arrays import (
     Against,
-    difference,
     is_none_or_zero,
     is_unexpected,
     summaries,
@@ -80,16 +79,7 @@ def _compare(
         sides = summaries(wanted, recomputed.get(name))
         return CHECK.verdict(status, fault.words(), *sides, facts=(fault,))
     what = f"{len(names)} {'gradient' if kind in _FURTHER.values() else kind}s"
-    verdict = agreed(CHECK, what, alike=evidence.drew_alike, reference=bool(reference))
-    pairs = ((n, plain.get(n), recomputed.get(n)) for n in names if evidence.drew_alike)
-    near = (
-        difference(kind, name, after, before, None, "plain run")
-        for name, before, after in pairs
-        if before is not None and after is not None
-    )
-    # What is right and not the same bit for bit; a known deviation may be within the tolerance.
-    found = next((fact for fact in near if fact), None)
-    return replace(verdict, facts=(replace(found, rounding="exact_gradients"),) if found else ())
+    return agreed(CHECK, what, alike=evidence.drew_alike, reference=bool(reference))
 
 
 def _fault(
