@@ -592,3 +592,14 @@ def test_a_call_whose_result_is_dropped_may_be_left_out_under_minimal_alone() ->
             found = expect(program, discipline).executions
             assert found["r", label, "forward"].counts == (2,)
             assert found["r", label, "rerun"].counts == (1,)
+
+
+def test_a_dropped_call_may_be_left_out_of_a_pass_between_steps() -> None:
+    lines = "      - recompute: r\n        takes: x\n        gives: a\n        body:\n"
+    lines += "          - a = multiply(x, w1)\n      - {call: r, takes: [x], gives: b}\n"
+    lines += "      - {call: r, takes: [b], gives: c}\n      - {call: r, takes: [c], gives: z}\n"
+    steps = "    procedure: {train: {steps: 2, learning_rate: 0.1, between: [{run: inference}]}}\n"
+    text = HEAD + "    program:\n" + lines + "    outputs: z\n" + steps
+    (program,) = load_text(text, "test.yaml")
+    for discipline, counts in (("minimal", {6, 7, 8, 9, 10, 11, 12}), ("whole", {8, 12})):
+        assert set(expect(program, discipline).executions["r", "a", "forward"].counts) == counts

@@ -1,7 +1,6 @@
 """What is done between the steps of a training, on the tape, and what all steps together run."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import cast
@@ -64,16 +63,21 @@ def counts_of(
         return Executions(case, passes[0].dataflow, discipline, residuals).allowed()
     total: dict[_Key, Allowed] = {}
     for one in sorted(passes, key=lambda one: one.apart):  # steps first: they say what is counted
-        if one.apart:
-            once = Counter(item.key for item in one.dataflow.items)
-            found = {
-                key: Allowed((once[key[:2]], 0), _MAYBE) for key in total if key[2] == "forward"
-            }
-        else:
-            found = Executions(one.case, one.dataflow, discipline, residuals).allowed()
+        run = Executions(one.case, one.dataflow, discipline, residuals)
+        found = _once(run, total) if one.apart else run.allowed()
         for key, allowed in found.items():
             total[key] = _added(total[key], allowed) if key in total else allowed
     return total
+
+
+def _once(run: Executions, keys: Iterable[_Key]) -> dict[_Key, Allowed]:
+    """The allowed counts of a forward pass without a backward pass; one that fails has no outputs."""
+    least = run.needed if run.dataflow.outputs else run.once
+    every = {key: key[:2] for key in keys if key[2] == "forward"}
+    return {
+        key: Allowed((*range(run.once[own], least[own] - 1, -1), 0), _MAYBE)
+        for key, own in every.items()
+    }
 
 
 def _added(first: Allowed, second: Allowed) -> Allowed:

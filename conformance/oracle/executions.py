@@ -345,6 +345,7 @@ class Executions:
         self.passes = passes_of(case)
         #: How often each runs in one forward pass.
         self.once = Counter(item.key for item in dataflow.items)
+        self.needed = needed_executions(dataflow) if self.least else self.once
         cheap = {step.key for step in dataflow.steps if step.statement.op not in COSTLY}
         self.cheap = cheap | {(region, "") for region, _ in cheap if region}
         self.bools = {step.key for step in dataflow.steps if step.statement.op in BOOLS}
@@ -357,19 +358,18 @@ class Executions:
         """The allowed counts over the whole procedure, by (region, statement's label, phase); the label
         is empty for the region itself."""
         allowed: dict[tuple[str, str, Phase], Allowed] = {}
-        needed = needed_executions(self.dataflow) if self.least else self.once
         reruns = self._reruns()
         for key in self.once:
             # Under `minimal`, a region's count comes from its own statements; without any it has none.
             # Nor has what gives a bool, which no backward pass reads.
             if not self.least or (key not in self.bools and (key[1] or key[0] in self.counted)):
-                allowed[*key, "forward"] = self._forward(key, needed[key])
+                allowed[*key, "forward"] = self._forward(key)
                 allowed[*key, "rerun"] = self._rerun(key, reruns[key])
         return allowed
 
-    def _forward(self, key: Key, needed: int) -> Allowed:
+    def _forward(self, key: Key) -> Allowed:
         # What a call of a region does without need may be left out of one call and run in another.
-        most, least = (self.passes * n for n in (self.once[key], needed))
+        most, least = (self.passes * n for n in (self.once[key], self.needed[key]))
         counts = tuple(range(most, least - 1, -1))
         if self.case.procedure.after == "inference":
             more = tuple(range(2 * most, 2 * least - 1, -1))
