@@ -50,7 +50,6 @@ MASKS = frozenset({"random_bits", "reduce_sum", "lu"})
 LAST = {"dropout": "lt", "rrelu": "max", "slope_of_sin": "cos"}
 
 _PLAIN = (bool, int, str)
-_FLOATING = tuple(map(jnp.dtype, ("float16", "bfloat16", "float32", "float64")))
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
@@ -158,12 +157,8 @@ class Walk:
     escaped: set[tuple[Place, int]] = field(default_factory=set)
     #: The signatures of statements, once they are known.
     known: Mapping[Site, Signature] = field(default_factory=dict)
-    #: The keys of the arrays without axes that the program starts from; any other number is a constant.
-    scalars: set[object] = field(default_factory=set)
     #: Statements that compute one thing in one execution, and another in another.
     differing: set[Site] = field(default_factory=set)
-    #: The forms of casts of what a statement reads, which JAX leaves out where it reads a constant.
-    _casts: set[int] = field(default_factory=set)
     _numbers: dict[object, int] = field(default_factory=dict)
     _made: dict[int, Made] = field(default_factory=dict)
     _values: dict[int, Any] = field(default_factory=dict)
@@ -171,10 +166,12 @@ class Walk:
     _holds: dict[int, Value] = field(default_factory=dict)
     _frames: int = 0
 
-    def run(self, closed: Any) -> tuple[Event, ...]:
-        """Walk a closed jaxpr without arguments and return its equations that have a statement."""
+    def run(self, closed: Any, given: Iterable[Any] = ()) -> tuple[Event, ...]:
+        """Walk a closed jaxpr of arrays that the program starts from; returns its equations that have a
+        statement."""
         start = len(self.events)
-        self._escape(*self._evaluate(closed, (), Around()))
+        own = [self._given(array, own=True) for array in given]
+        self._escape(*self._evaluate(closed, own, Around()))
         return tuple(self.events[start:])
 
     def calls(self, calls: Sequence[Any]) -> tuple[Event, ...]:
@@ -192,23 +189,18 @@ class Walk:
             known.update(zip(map(id, called.gave), results, strict=True))
         return tuple(self.events[start:])
 
-    def starts_from(self, arrays: Iterable[Any]) -> None:
-        """Take these arrays of the program's, and what they are cast to, for no numbers of its
-        statements: training changes them."""
-        whole = [np.asarray(a) for a in arrays if np.shape(a) == () and not is_key(a)]
-        cast = (array.astype(dtype) for array in whole for dtype in {array.dtype, *_FLOATING})
-        self.scalars.update(map(self._constant_key, cast))
-
-    def _given(self, array: Any) -> Value:
-        """The value of an array that was made outside the jitted functions: an input, or a cotangent of
-        one. It is numbered as a constant where there is one, so that equal inputs of another run get the
-        same number, and so is a key or a cotangent; a mutable reference is numbered by identity."""
+    def _given(self, array: Any, own: bool = False) -> Value:
+        """The value of an array that was made outside of what is walked: an input, or a cotangent.
+        It is numbered as a constant where there is one, so that equal inputs of another run get the
+        same number, and so is a key or a cotangent, but not what has been the program's `own`; a mutable
+        reference is numbered by identity."""
         key: object = ("reference", id(array))
         if isinstance(array, jax.Array):
             constant = self._constant_key(array)
-            if constant in self._numbers or is_key(array) or _is_cotangent(array):
-                return self._constant(array)
             key = ("given", constant)
+            fixed = constant in self._numbers or is_key(array) or _is_cotangent(array)
+            if fixed and not own and key not in self._numbers:
+                return self._constant(array)
         value = self._value(key, Made(_Computed(lambda: array), {}))
         if not isinstance(array, jax.Array):
             self._holds.setdefault(value.number, self._unknown())
@@ -380,8 +372,6 @@ class Walk:
         results = []
         for index in range(len(equation.outvars)):
             form = self._number(("form", what, forms, index))
-            if primitive.name == "convert_element_type" and forms == ("given",):
-                self._casts.add(form)
             made = Made(primitive, params, numbers, index)
             results.append(self._value(("equation", what, numbers, index), made, place, form))
         return results
@@ -394,8 +384,7 @@ class Walk:
         if place is None or not self._together(operand.place, place):
             return "given"
         signature = self.known.get(place.site)  # a former execution may be in the same place
-        former = signature.results if signature else ()
-        return "given" if operand.form in former or operand.form in self._casts else operand.form
+        return "given" if signature and operand.form in signature.results else operand.form
 
     def _together(self, one: Place | None, other: Place) -> bool:
         """Whether two places are one execution of a statement. Once signatures are known they may be in
@@ -405,11 +394,9 @@ class Walk:
         return (one.site, one.lines) == (other.site, other.lines)
 
     def _is_number(self, value: Value) -> bool:
-        """Whether a value is a constant without axes, and no key or array of the program's."""
+        """Whether a value is a constant without axes, and no key."""
         made = self._made[value.number]
-        if made.by is not None or np.shape(made.params) != () or is_key(made.params):
-            return False
-        return self._constant_key(made.params) not in self.scalars
+        return made.by is None and np.shape(made.params) == () and not is_key(made.params)
 
     def _escape(self, *values: Value) -> None:
         for value in values:
@@ -571,7 +558,7 @@ def count(
             if value.form not in wanted:
                 continue
             key = (event.rerun or event.place, value.number)
-            once = event.rerun or (higher and site.op not in RANDOM)
+            once = (event.rerun or higher) and site.op not in RANDOM
             new = not once or key not in seen
             seen.add(key)
             same = (site, value.number) in often

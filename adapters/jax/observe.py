@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cache, partial
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -260,16 +261,15 @@ class Observer(Base):
     def count(self, loaded: LoadedProgram, run: Run, meter: Meter | None = None) -> Run:
         program = loaded.program
         walk = jaxprs.Walk(program)
-        walk.starts_from(_arrays(loaded.module.inputs()))
-        alone = walk.run(jax.make_jaxpr(executables.scoped(lambda: _arrays(_forward(loaded))))())
+        alone = walk.run(*_traced(loaded, lambda: _forward(loaded)))
         known = walk.known = jaxprs.signatures(walk, alone)
         drawn: list[RandomSample] = []
         if self._jitted and not hosts.samples_on_host(program):  # what was compiled says all
             events = walk.calls(self._executables.taken())
         else:
             with hosts.drawing(program) as drawn, entering(_same_trace):
-                closed = jax.make_jaxpr(executables.scoped(lambda: _arrays(loaded.run())))()
-            events = walk.run(closed)
+                traced = _traced(loaded, loaded.run)
+            events = walk.run(*traced)
         higher = program.procedure in ("second_order", "third_order")
         counts = jaxprs.count(events, known, higher=higher, alone=alone)
         rerun, shown = counts.rerun, list(known)
@@ -343,6 +343,20 @@ def _names_tell_gradients() -> bool:
     """Whether name stacks show transformations without a name, too; up to JAX 0.6 they do not."""
     sine = jax.make_jaxpr(lambda x: jax.vjp(jnp.sin, x)[1](x))(jnp.ones(2))
     return any("jvp" in str(one.source_info.name_stack) for one in sine.jaxpr.eqns)
+
+
+def _traced(loaded: LoadedProgram, function: Callable[[], Any]) -> tuple[Any, list[jax.Array]]:
+    """The jaxpr of a function that starts from the program's inputs, and those that are its arguments:
+    arrays without axes. Of constants, JAX computes casts before the function runs."""
+    inputs = loaded.module.inputs
+    arrays = {n: v for n, v in inputs().items() if isinstance(v, jax.Array) and v.shape == ()}
+    given = {n: v for n, v in arrays.items() if not jaxprs.is_key(v)}
+
+    def run(given: Mapping[str, Any]) -> list[Any]:
+        with mock.patch.object(loaded.module, "inputs", return_value=inputs() | given):
+            return _arrays(function())
+
+    return jax.make_jaxpr(executables.scoped(run))(given), jax.tree.leaves(given)
 
 
 def _forward(loaded: LoadedProgram) -> Any:
