@@ -348,6 +348,7 @@ class Executions:
         self.needed = needed_executions(dataflow) if self.least else self.once
         cheap = {step.key for step in dataflow.steps if step.statement.op not in COSTLY}
         self.cheap = cheap | {(region, "") for region, _ in cheap if region}
+        self.computing = {s.key for s in dataflow.steps if s.statement.op not in VIEWS}
         self.bools = {step.key for step in dataflow.steps if step.statement.op in BOOLS}
         seen = [step for step in dataflow.steps if step.key not in self.bools]
         #: The regions with statements of their own that compute something.
@@ -402,6 +403,9 @@ class Executions:
                         seen[key].setdefault(2 * count)
             for key in seen:
                 seen[key].setdefault(counted[key])
+                own = (counted[k] for k in self.computing if k[0] == key[0])
+                if self.least and not key[1] and not any(own):
+                    seen[key].setdefault(0)  # a view of the whole argument computes nothing
         return {key: tuple(counts) for key, counts in seen.items()}
 
     def _rerun(self, key: Key, counts: tuple[int, ...]) -> Allowed:

@@ -15,11 +15,12 @@ from typing import Any
 from unittest.mock import patch
 
 from conformance.language.operations import BOOLS, OPERATIONS, RANDOM
-from conformance.model.observation import Execution, Phase, RandomSample, Run
+from conformance.model.observation import Execution, Observation, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
 from conformance.observe.worker.meter import Meter
 from conformance.observe.worker.observer import Observer as Base
+from conformance.observe.worker.observer import with_shared_counts
 from conformance.observe.worker.trace import Trace
 
 
@@ -112,6 +113,11 @@ class Lazy(Base):
 
     def is_computed(self, array: Any) -> bool:
         return not self.graph([array]).names
+
+    def observe(self, program: Program) -> Observation:
+        observation = super().observe(program)  # in plain, a region's argument need not be a copy
+        shared = with_shared_counts(observation.plain, observation.recomputed)
+        return replace(observation, plain=shared)
 
     def arrays(self, tree: Any) -> Iterator[Any]:
         if isinstance(tree, self.array):
