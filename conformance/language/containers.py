@@ -1,10 +1,10 @@
 """The features of the containers that go into regions and come out of them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from conformance.language.flow import Step, parts
+from conformance.language.flow import Call, Step, Tensor, parts
 from conformance.language.operations import BOOLS
-from conformance.language.place import Place, inside_of, is_bool, top
+from conformance.language.place import Place, given_by, inside_of, is_bool, top
 from conformance.language.reach import steps
 from conformance.model.case import Literal, Ref, Region, Tree, leaves
 from conformance.model.containers import Listed, Named, Object
@@ -36,11 +36,11 @@ def _returns(kind: type) -> Callable[[Place], bool]:
     return lambda place: any(type(tree) is kind for tree in _contained(place.region.returns))
 
 
-def _passes(kind: type) -> Callable[[Place], bool]:
+def _passes(given: Callable[[Call], Iterable[Tensor]]) -> Callable[[Place], bool]:
     return lambda place: any(
         t in place.reach.asked and t in s.differentiable() and s in place.reach.needed.steps
         for c in place.calls
-        for t in inside_of(c, kind)
+        for t in given(c)
         for s in steps(c.items)
     )
 
@@ -88,11 +88,11 @@ CONTAINERS: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
     "object-argument": ("a region takes an instance of a dataclass", _takes(Object)),
     "gradient-in-dict": (
         "a gradient passes through a tensor that a region takes in a dict or a named tuple",
-        _passes(Mapping),
+        _passes(lambda c: inside_of(c, Mapping)),
     ),
     "gradient-in-object": (
         "a gradient passes through a tensor that a region takes in an instance of a dataclass",
-        _passes(Object),
+        _passes(lambda c: given_by(c, (t for t in _given(c.region) if type(t) is Object))),
     ),
     "empty-result": (
         "a region returns an empty tuple",

@@ -4,12 +4,12 @@ it takes and returns, what it changes."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from conformance.language.flow import Call, Flow, Step, Tensor, parts
-from conformance.language.operations import BOOLS, NOTED, OPERATIONS, RANDOM
+from conformance.language.operations import BOOLS, NOTED, OPERATIONS, RANDOM, VIEWS
 from conformance.language.reach import STEPWISE, Reach, entries, reach, steps
 from conformance.model.case import (
     Literal,
@@ -253,7 +253,12 @@ def depends(reach: Reach, step: Step, changed: set[Tensor], drawn: bool) -> bool
 def inside_of(call: Call, kind: type) -> tuple[Tensor, ...]:
     """The tensors that a call is given in containers of a kind, or beside them in one argument."""
     trees = (*call.region.takes, *call.region.kwargs.values())
-    names = {name for tree in trees if contains(tree, kind) for name in leaves(tree)}
+    return given_by(call, (tree for tree in trees if contains(tree, kind)))
+
+
+def given_by(call: Call, trees: Iterable[Tree]) -> tuple[Tensor, ...]:
+    """The tensors that a call is given by the names in some trees of its arguments."""
+    names = {name for tree in trees for name in leaves(tree)}
     own = [*leaves(call.region.takes), *leaves(call.region.kwargs)]
     given = zip(own, call.given, strict=False)
     return tuple(t for name, t in given if name in names and t.of != "value")
@@ -300,9 +305,14 @@ def changed_after_read(call: Call) -> bool:
 
 
 def stopped_first(call: Call) -> bool:
-    """Whether a call returns, before another result, what `stop_gradient` makes in its own body."""
-    own = (item for item in call.items if isinstance(item, Step))
-    stopped = {t for step in own if step.statement.op == "stop_gradient" for t in step.makes}
+    """Whether a call returns, before another result, what `stop_gradient` makes in its own body, or a
+    view of that."""
+    stopped: set[Tensor] = set()
+    for step in (item for item in call.items if isinstance(item, Step)):
+        read = {tensor for tensors in step.reads.values() for tensor in tensors}
+        view = step.statement.op in VIEWS and not stopped.isdisjoint(read)
+        if step.statement.op == "stop_gradient" or view:
+            stopped.update(step.makes)
     return not stopped.isdisjoint(call.results[:-1])
 
 

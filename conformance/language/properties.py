@@ -232,7 +232,7 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         ),
     ),
     "stopped-before-result": (
-        "a region returns, before another result, what `stop_gradient` makes in it, as it is",
+        "a region returns, before another result, what `stop_gradient` makes in it, or a view of that",
         lambda p: any(map(stopped_first, p.calls)),
     ),
     "several-results": (
