@@ -127,7 +127,9 @@ class Regions(Forward):
             self.write_method(self.method, region, owned)
 
     def _variables_of(self, region: Region) -> list[str]:
-        return [name for name in region.captured() if name in self.layers.held]
+        """What a module owns: the variables that it reads, and all that an object around it holds."""
+        held = {*self.layers.held, *self.body.spelled}
+        return [name for name in region.captured() if name in held]
 
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         if len(arguments) == 1:
