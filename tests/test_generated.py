@@ -577,11 +577,55 @@ def test_a_rerun_that_saves_more_ends_earlier() -> None:
 
 
 def test_what_a_region_leaves_may_depend_on_no_argument() -> None:
-    for read, shown in (("y", False), ("a", True)):
+    for read, shown in (("y", False), ("a", True), ("w", True)):
         body = f"t = sin({read}); s = exp(a)"
         node = f"{{recompute: r, takes: a, body: '{body}', gives: [s, t], left: [t]}}"
         one = case("a = cos(x)", node, "z = multiply(t, s)")
         assert ("left-of-argument" in features_of(one).case) is shown
+
+
+def test_a_gradient_does_not_read_what_is_drawn_beside_its_elements() -> None:
+    for body, shown in (
+        ("t = sin(c)", False),
+        ("s = multiply(c, c); h = slice(s, start=1); t = multiply(h, 2.0)", False),
+        ("s = cumulative_sum(c, axis=0); t = sin(s)", True),
+        ("s = slice(c, stop=3); t = multiply(s, y)", True),
+        ("s = add(x, d); t = sin(s)", True),
+    ):
+        drawing = "d = numpy_uniform(shape=[3, 4]); c = concat([x, d]); "
+        node = f"{{recompute: r, takes: [x, y], body: '{drawing}{body}', gives: t}}"
+        one = case(node, "z = sin(t)")
+        assert ("gradient-reads-draw" in features_of(one).case) is shown
+
+
+def test_indices_of_a_lookup_may_come_from_an_argument() -> None:
+    for body, shown in (
+        ("t = embedding(i, w)", True),
+        ("j = reshape(i, shape=[3]); t = embedding(j, w)", True),
+        ("j = stop_gradient(i); t = embedding(j, w)", False),
+        ("t = embedding(k, w)", False),
+        ("u = embedding(i, w); t = embedding(k, w)", False),
+        ("t = embedding(i, y)", False),
+    ):
+        integers = "shape: [3], integers: [0, 3]"
+        head = HEAD.replace("y: {", f"i: {{{integers}}}, k: {{{integers}}}, y: {{gradient: false, ")
+        node = f"{{recompute: r, takes: [x, i], body: '{body}', gives: t}}"
+        (one,) = load_text(f"{head}      - {node}\n      - z = multiply(t, x)\n", "f.yaml")
+        assert ("looks-up-argument" in features_of(one).case) is shown
+
+
+def test_a_region_is_in_the_graph_of_what_is_asked_for() -> None:
+    inner = region("r", "a", "t = sin(a)")
+    for first, shown in (
+        ("a = cos(x)", False),
+        ("a = multiply(x, y)", True),
+        (region("q", "[x, y]", "a = cos(x); b = cos(y)", "[a, b]"), True),
+        (region("q", "x", "a = cos(x); b = cos(y)", "[a, b]"), False),
+    ):
+        text = f"{HEAD}      - {first}\n      - {inner}\n      - z = multiply(t, y)\n"
+        (one,) = load_text(f"{text}    gradients: {{wrt: [y]}}\n", "f.yaml")
+        place = features_of(one).regions[-1]
+        assert ("in-graph" in place) is shown
 
 
 def test_a_normalisation_gives_the_same_if_a_number_is_added() -> None:

@@ -24,7 +24,7 @@ from conformance.errors import NotOfferedError
 from conformance.language.backward import backward
 from conformance.language.containers import has_container
 from conformance.language.flow import Flow
-from conformance.language.operations import RANDOM
+from conformance.language.operations import OPERATIONS
 from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, leaves, walk
 from conformance.model.containers import Listed
 
@@ -102,9 +102,10 @@ class Forwards(Transforms):
 
     def write(self) -> None:
         code, case, kind = self.code, self.case, self.case.procedure.kind
-        draws = any(statement.op in RANDOM for _, statement in case.statements())
-        if kind == "jacobian" and len(case.wrt) > 1 and draws:  # each one runs forward again
-            raise NotOfferedError(self.variant.id, "Jacobians of one draw for several tensors")
+        every = (OPERATIONS[statement.op] for _, statement in case.statements())
+        unlike = any(operation.random or operation.unlike for operation in every)
+        if kind == "jacobian" and len(case.wrt) > 1 and unlike:  # each one runs forward again
+            raise NotOfferedError(self.variant.id, "Jacobians of one run for several tensors")
         flow = Flow(case)
         if kind == "jacobian" and not backward(flow).void.isdisjoint(flow.outputs[:1]):
             raise NotOfferedError(self.variant.id, "Jacobians of no elements")

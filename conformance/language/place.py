@@ -186,9 +186,9 @@ def bypassed(place: Place, *, by_name: bool) -> bool:
 
 
 def left_of_argument(reach: Reach, call: Call) -> bool:
-    """Whether a gradient comes to what a call leaves and to a tensor that the call takes by position and
-    that this depends on."""
-    found = {tensor for tensor in call.inside[: len(leaves(call.region.takes))] if tensor.asks}
+    """Whether a gradient comes to what a call leaves and to what it depends on: a tensor that the call
+    takes by position, or a parameter that it reads by closure."""
+    found = {tensor for tensor in entries(call, inside=True) if tensor.asks}
 
     def depends(tensor: Tensor | None) -> bool:
         return tensor is not None and (tensor in found or depends(tensor.handles))
@@ -225,12 +225,45 @@ def reads(place: Place, *, draws: bool = False, parameters: bool = False) -> boo
     """Whether a gradient that is taken in a call depends on what is drawn in it, or on parameters."""
     for call in place.calls:
         changed = {t for t in place.flow.given.values() if t.of == "parameter" and parameters}
+        apart: set[Tensor] = set()
         for step in steps(call.items):
             drawn = draws and step.statement.op in RANDOM
-            if step in place.reach.needed.steps and depends(place.reach, step, changed, drawn):
+            if _keeps_apart(step, changed, place.reach.asked, apart):
+                apart.update(step.makes)
+            elif step in place.reach.needed.steps and depends(place.reach, step, changed, drawn):
                 return True
             if drawn or any(not changed.isdisjoint(read) for read in step.reads.values()):
                 changed.update(step.makes)
+    return False
+
+
+def _keeps_apart(
+    step: Step, changed: set[Tensor], asked: frozenset[Tensor], apart: set[Tensor]
+) -> bool:
+    """Whether no element of what a statement makes comes both from what changes and from what is asked
+    for: it joins tensors, or takes each element of a tensor that is `apart` in this way by itself."""
+    read = set(step.read())
+    both = read & changed & asked
+    if not both <= apart:
+        return False
+    operation = OPERATIONS[step.statement.op]
+    alone = operation.elementwise or operation.view or operation.broadcasts
+    return operation.name == "concat" or (
+        alone and len(both) == 1 and (read - both).isdisjoint(changed | asked)
+    )
+
+
+def looked_up(place: Place) -> bool:
+    """Whether a gradient comes to a lookup in the region itself whose indices come from an argument."""
+    for call in place.calls:
+        found = {tensor for tensor in call.inside if tensor.of != "value"}
+        for step in (item for item in call.items if isinstance(item, Step)):
+            operation = OPERATIONS[step.statement.op]
+            whole = step.handles.get(operation.whole, ())
+            if step in place.reach.needed.steps and not found.isdisjoint(whole):
+                return True
+            if any(not found.isdisjoint(step.handles.get(name, ())) for name in operation.needs):
+                found.update(step.makes)
     return False
 
 
@@ -381,7 +414,5 @@ def one_gradient(call: Call) -> bool:
 
 
 def in_graph(place: Place) -> bool:
-    every = {t.handled for call in place.calls for t in entries(call)}
-    if place.flow.case.procedure.kind == "part":
-        return not every.isdisjoint(place.reach.asked)
-    return any(tensor.asks for tensor in every)
+    followed = place.reach.followed
+    return any(t.asks and t in followed for call in place.calls for t in entries(call))

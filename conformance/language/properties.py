@@ -31,6 +31,7 @@ from conformance.language.place import (
     kept,
     left_of_argument,
     literal_of,
+    looked_up,
     may_cancel,
     number_read,
     of_one,
@@ -374,7 +375,8 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: bypassed(p, by_name=False),
     ),
     "left-of-argument": (
-        "a gradient comes to what a region leaves, which depends on a tensor that it takes by position",
+        "a gradient comes to what a region leaves, which depends on a tensor that it takes by position, "
+        "or on a parameter that it reads by closure",
         lambda p: any(left_of_argument(p.reach, call) for call in p.calls),
     ),
     "gradient-by-name": (
@@ -382,10 +384,13 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: bypassed(p, by_name=True),
     ),
     "in-graph": (
-        "a positional argument of a region, or a parameter that it reads by closure, "
-        "requires a gradient; of "
-        "those whose gradients are asked for, where the procedure is `part`",
+        "a positional argument of a region, or a parameter that it reads by closure, requires a "
+        "gradient, and depends on a tensor whose gradient is asked for, were each region one operation",
         in_graph,
+    ),
+    "looks-up-argument": (
+        "a gradient comes to a lookup in the region itself, whose indices come from an argument",
+        looked_up,
     ),
     "argument-also-captured": (
         "a region reads a tensor by closure that it is given as an argument, too",

@@ -207,6 +207,20 @@ def _back(
     return found
 
 
+def _followed(items: Sequence[Step | Call], found: set[Tensor]) -> set[Tensor]:
+    for item in items:
+        if isinstance(item, Step):
+            if not found.isdisjoint(item.differentiable(handles=True)):
+                found.update(tensor for tensor in item.makes if tensor.floating)
+            continue
+        entered = not found.isdisjoint(entries(item))
+        found.update(tensor for tensor in item.inside if tensor.handles in found)
+        _followed(item.items, found)
+        found.update(tensor for tensor in item.returns if tensor.handles in found)
+        found.update(_given_back(item) if entered else ())
+    return found
+
+
 def _given_back(call: Call) -> list[Tensor]:
     """What a call returns, without what it leaves in a list, which has no gradient there."""
     names = leaves(call.region.gives)
@@ -283,6 +297,12 @@ class Reach:
         flow = self._flow
         passes = [_through(flow, loss, self.asked, telling=True) for loss in losses(flow)]
         return Reached.of(passes)
+
+    @cached_property
+    def followed(self) -> frozenset[Tensor]:
+        """The handles of what depends on those that are asked for, were each region one operation, all
+        of whose results depend on all its `entries`."""
+        return frozenset(_followed(self._flow.items, set(self.wanted)))
 
     @cached_property
     def asking_passes(self) -> tuple[Reached, ...]:
