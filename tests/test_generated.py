@@ -875,6 +875,13 @@ def test_a_hook_is_called_for_an_argument_without_a_gradient() -> None:
     assert "node-repeats-hook" not in features_of(other).case
 
 
+def test_a_returned_argument_is_still_one_with_a_number_added() -> None:
+    """A normalisation does not see the number, whether a region or the program has added it."""
+    body = region("r", "[y]", "u = add_in_place(y, 0.5)")
+    nodes = ["y = sin(x)", body, "z = layer_norm(u, w, w)"]
+    assert "node-gives-other-values" not in features_of(case(*nodes)).case
+
+
 def test_a_cast_that_changes_nothing_is_in_its_region() -> None:
     body = "{define: r, takes: [t], gives: u, body: \"u = astype(t, dtype='float32')\"}"
     assert "node-runs-otherwise" not in features_of(case(body, "z = r(x)")).case

@@ -232,6 +232,7 @@ TABLE = [
      [SIN, "z = sin(y)"]),
     ("cast-before", [CASTS, "z = sin(y)"], [{**CASTS, "autocast": "float16"}, "z = sin(y)"]),
     ("given-by-reference", [SAVES_SHAPE, "z = real(y)"], [NESTED, "z = sin(y)"]),
+    ("node-moves-captured", [GIVES_CAPTURED, "z = sin(x)"], [GIVES_DETACHED, "z = sin(w)"]),
     ("node-moves-leaf", ["h = sin(w)", GIVES_CAPTURED, "z = sin(h)"], [GIVES_CAPTURED, "z = sin(y)"]),
     ("contexts-shown", [DOUBLED, "z = sin(y)"], [DOUBLED, "z = sin(x)"]),
     ("captures-trained", [{**SIN, "body": "y = multiply(x, w)"}, "z = sin(y)"], [SIN, "z = sin(y)"]),

@@ -90,6 +90,12 @@ class _Tensor:
         soon as what it is a view of does, which a region may return."""
         return self.requires or (self.base is not None and self.base.asks)
 
+    def alias(self, requires: bool, view: bool) -> _Tensor:
+        """Another tensor with the same numbers, and without a graph."""
+        alias = _Tensor(requires, self.floating, self.value, self.dtype, view, self.void)
+        alias.before = self.before
+        return alias
+
 
 _Names = dict[str, object]
 
@@ -225,7 +231,7 @@ class Run:
         if _is_its_argument(statement, every):
             same = every[0]
             if same.asks and not self.opaque:  # a gradient passes through it, as through any other
-                same = _Tensor(True, same.floating, same.value, same.dtype, same.view, same.void)
+                same = same.alias(True, same.view)
                 self._record(self._node(every, [0], 1, False, statement.op), [same])
             names.update(dict.fromkeys(statement.targets, same))
             return
@@ -327,7 +333,7 @@ class Run:
         """A tensor that a region returns, as the result of a node: the same one with another graph, also
         if the region captures it, and a new one for an argument."""
         if tensor in given:
-            return _Tensor(asks, tensor.floating, tensor.value, tensor.dtype, True, tensor.void)
+            return tensor.alias(asks, view=True)
         if tensor.view and not asks:
             return tensor
         self.detaches |= tensor.asks and not asks
@@ -346,6 +352,10 @@ class Run:
 
     def _found(self) -> list[object]:
         return [p for name in leaves(self.case.outputs) for p in _parts(self.names.get(name))]
+
+    def moves(self) -> bool:
+        """Whether a tensor that the program starts from is now a result in the graph."""
+        return any(isinstance(t, _Tensor) and t.made is not None for t in self.given.values())
 
     def behind(self) -> set[int]:
         """The outermost calls, by their moments, that are in the graph of the outputs, or in that of
@@ -455,9 +465,7 @@ class Run:
         self._running[node] += 1
         region, call, names = node.call
         names = dict(names)
-        detached = [
-            _Tensor(t.asks, t.floating, t.value, t.dtype, void=t.void) for t in node.arguments
-        ]
+        detached = [t.alias(t.asks, view=False) for t in node.arguments]
         inner = _given(region, call, names, iter(detached))
         moment, self._moment = self._moment, node.moment
         self.entered[node.moment] += 1
@@ -518,9 +526,7 @@ def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:
 
 def _without_graph(value: object) -> object:
     """A tensor by itself, without what it was made by."""
-    if not isinstance(value, _Tensor):
-        return value
-    return _Tensor(False, value.floating, value.value, value.dtype, value.view, value.void)
+    return value.alias(False, value.view) if isinstance(value, _Tensor) else value
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -29,7 +29,7 @@ class Nodes:
         self.zeros: set[str] = set()
         #: Whether a loss depends on a tensor whose gradient the program returns.
         self.asked = not told(flow).isdisjoint(reach(flow).needed.tensors)
-        self.hooks = self.otherwise = self.detaches = self.holds = False
+        self.hooks = self.otherwise = self.detaches = self.holds = self.moves = False
         self.values = self.answers = self.operations = self.draws = False
         self.raised = ""
         try:
@@ -42,6 +42,7 @@ class Nodes:
         self.values = any(one != other for one, other in pairs)
         self.answers = any(one != other for one, other in pairs if isinstance(one, bool))
         self.detaches = opaque.detaches
+        self.moves = opaque.moves()
         self.holds = not opaque.behind() <= direct.behind()
         if case.loss is None or case.procedure.kind == "jvp":
             return
@@ -65,7 +66,7 @@ class Nodes:
         except NodeError as error:
             self.raised = str(error)
             return
-        self.operations = opaque.otherwise
+        self.operations, self.moves = opaque.otherwise, opaque.moves()
         for steps in zip(plain, seen, self.wanted, strict=True):
             self._compare(*steps)
 
@@ -143,6 +144,10 @@ _OF_NODES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
         f"{_IF} one returns a tensor that the program starts from and that it reads by closure, as it "
         "is; a gradient comes to the tensor on another way",
         lambda n: n.raised == "moved",
+    ),
+    "node-moves-captured": (
+        f"{_IF} a tensor that the program starts from has a graph at the end of a step",
+        lambda n: n.moves,
     ),
     "node-detaches-captured": (
         f"{_IF} one detaches in place a tensor that it reads by closure, and returns as it is",
