@@ -130,7 +130,7 @@ def small(program: list[str], **words: object) -> dict[str, object]:
                 ],
                 inputs={"square": {"shape": [3, 3], "normal": 0.5}},
             ),
-            "depends on what is drawn",
+            "may have no inverse",
         ),
     ],
 )

@@ -428,5 +428,6 @@ def loss(x, w):
 x, w = jnp.array([[2.0, 4, 1, 3], [1, 2, 4, 3]]), jnp.array([0.1, -0.1, 0.2, 0.1])
 assert jnp.isfinite(jax.jit(jax.grad(loss))(x, w)).all()
 """
-    environment = os.environ | {"XLA_FLAGS": ADAPTER.model.environment["XLA_FLAGS"]}
+    flags = ADAPTER.model.environment["XLA_FLAGS"]
+    environment = {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PATH": "/usr/bin:/bin"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)

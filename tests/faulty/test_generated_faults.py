@@ -14,7 +14,6 @@ from tests.faulty.generated import Search
 OUT_OF_REACH = {
     "leaks_on_error": "no generated program is repeated that ends in an error",
     "swallows_error": "what raises in the rerun alone is left to implementations",
-    "takes_debug": "no generated program names an argument as an option (docs/fuzz.md)",
     "list_to_tuple": "few of 500 generated programs return a list as a whole and put it out",
 }
 
