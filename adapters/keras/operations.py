@@ -97,7 +97,7 @@ def _numpy_uniform(call: Call, source: str = "np.random") -> str:
     return f'ops.convert_to_tensor({source}.uniform({low}, {high}, {shape}), "float32")'
 
 
-_OF_TWO = ("subtract", "multiply", "divide", "matmul", "solve")
+_OF_TWO = ("add", "subtract", "multiply", "divide", "matmul", "solve")
 
 OPERATIONS: Mapping[str, Writer] = {
     **usual.functions("ops"),
@@ -105,8 +105,6 @@ OPERATIONS: Mapping[str, Writer] = {
     **usual.calls(HELPERS),
     **{name: f"ops.{name}({{a}}, {{b}})" for name in _OF_TWO},
     **{name: f"ops.{name}({{x}})" for name in ("negative", "real", "imag", "relu", "sigmoid")},
-    # On TensorFlow, `ops.add` takes a vector for a bias of the second axis where that is as long.
-    "add": "{a} + {b}",
     "raise_if": "raise_if({x}, {flag})",
     "linear": "ops.add(ops.matmul({x}, ops.transpose({w})), {b})",
     "conv2d": _conv2d,
