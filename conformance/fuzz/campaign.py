@@ -13,9 +13,9 @@ from conformance.drivers.adapter import Variant
 from conformance.errors import CaseError
 from conformance.fuzz.programs import Generated, Raw, Vocabulary, loaded, written
 from conformance.fuzz.reduce import reduced
-from conformance.fuzz.stable import KERNELS, cancels, is_finite, is_moderate, is_stable, vanishes
+from conformance.fuzz.stable import KERNELS, cancels, extent, is_stable, vanishes
 from conformance.judge.arrays import differs
-from conformance.judge.checks.evidence import forward_samples
+from conformance.judge.checks import evidence
 from conformance.judge.known import Catalog, bound
 from conformance.judge.triage import Triage, Triaged, cause, triaged
 from conformance.language.features import CAPABILITIES
@@ -169,15 +169,16 @@ class Campaign:
         unexpected = [t for t in triaged(self.known, result) if t.triage is Triage.UNEXPECTED]
         of_numbers = {t.verdict.check for t in unexpected}.issubset(NUMBERS)
         if unexpected and of_numbers and result.observation is not None:
-            drawn = forward_samples(result.observation.recomputed) or None
+            drawn = evidence.drawn(result.observation) or None
             gone = all(one.entry is not None for one in unexpected)
             plain = all(one.verdict.status is Status.BROKEN for one in unexpected)
             # Frameworks and compilers differ on what is 0 times an infinite number.
             loose = plain or gone or not variant.model.exact
+            moderate, finite = extent(program.case, drawn)
             kernels = partial(is_stable, errors=KERNELS, accuracy=variant.model.accuracy)
             if (
-                not is_moderate(program.case, drawn)
-                or (loose and not is_finite(program.case, drawn))
+                not moderate
+                or (loose and not finite)
                 or cancels(program.case, drawn)
                 or (drawn and not is_stable(program.case, drawn))
                 or (plain and not kernels(program.case, drawn))

@@ -92,15 +92,9 @@ def _alike(exact: Expected, rounded: Expected, tolerance: Tolerance) -> bool:
     return True
 
 
-def is_moderate(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:
-    """Whether no number is large, other than infinite ones."""
-    with np.errstate(all="ignore"):
-        numbers = [*_numbers(computed(case, samples=samples))]
-    return not any(bool(np.any(np.isfinite(n) & (np.abs(n) > _LARGEST))) for n in numbers)
-
-
-def is_finite(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:
-    """Whether no number is infinite or undefined, also of those that are computed on the way."""
+def extent(case: Case, samples: Sequence[RandomSample] | None = None) -> tuple[bool, bool]:
+    """Whether no number is large, other than infinite ones; and whether none is infinite or undefined,
+    also of those that are computed on the way."""
     finite = True
 
     def noted(data: Array) -> Array:
@@ -109,8 +103,8 @@ def is_finite(case: Case, samples: Sequence[RandomSample] | None = None) -> bool
         return data
 
     with np.errstate(all="ignore"):
-        numbers = [*_numbers(computed(case, noted, samples))]
-    return finite and all(bool(np.all(np.isfinite(one))) for one in numbers)
+        numbers = [noted(one) for one in _numbers(computed(case, noted, samples))]
+    return not any(bool(np.any(np.isfinite(n) & (np.abs(n) > _LARGEST))) for n in numbers), finite
 
 
 def cancels(case: Case, samples: Sequence[RandomSample] | None = None) -> bool:

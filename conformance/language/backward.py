@@ -19,9 +19,9 @@ from conformance.language.operations import (
     OPERATIONS,
     OTHERS,
     SAVED,
-    SAVED_MORE,
     VIEWS,
     WRITTEN,
+    saved_more,
 )
 from conformance.language.reach import STEPWISE, around, losses, reach, steps
 from conformance.model.case import Ref, Value, leaves, node_makes, walk
@@ -217,13 +217,9 @@ class Backward:
         more = 0
         for item in call.items:
             values = len(self.saved(item) if isinstance(item, Step) else top(item))
-            own = (
-                SAVED_MORE.get(item.statement.options.get("then"), 0)
-                if isinstance(item, Step)
-                else 0
-            )
-            more += own if values else 0
-            saving += [item] * (values + own if values else 0)
+            own = saved_more(item.statement.options) if values and isinstance(item, Step) else 0
+            more += own
+            saving += [item] * (values + own)
         return saving[-1 - more] if saving else None
 
     def stop(self, call: Call) -> int:

@@ -385,8 +385,6 @@ SAVED: Mapping[str, frozenset[str]] = {
 }
 #: Operations that give the same if one number is added to all elements of x.
 CENTRED = frozenset({"layer_norm", "batch_norm", "softmax"})
-#: How many values more `unsteady_sin` saves when it is called again, by what it does then.
-SAVED_MORE: Mapping[object, int] = {"operations": 1, "product": 4}
 #: Operations with a side effect: they append to a global list when they run.
 NOTED: frozenset[str] = frozenset({"noted_sin"})
 #: Operations in which all ranks take part.
@@ -408,3 +406,8 @@ RENAMED: Mapping[str, str] = {
     "expand": "broadcast_to",
     "select": "where",
 }
+
+
+def saved_more(options: Mapping[str, object]) -> int:
+    """How many values more `unsteady_sin` saves when it is called again, by what it does `then`."""
+    return {"operations": 1, "product": 4}.get(str(options.get("then")), 0)

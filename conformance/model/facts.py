@@ -148,12 +148,13 @@ class Sampling(_Fact, frozen=True, tag="draws"):
     """Which random numbers the rerun drew.
 
     `kind`: the `same` as forward; `fresh` numbers; `nothing`. Where draws cannot be observed: `like` if
-    the gradients match the numbers of forward, `unlike` if they do not, `unknown` if gradients cannot
-    show it. `later`: draws after the rerun differ from those of the plain run. `where` are the
-    statements, as (region, statement); `generators` those left in another state than by the plain run.
+    the gradients match the numbers of forward, `unlike` if they do not, `unread` if no gradient depends
+    on a draw, `unknown` if outputs differ, too. `later`: draws after the rerun differ from those of the
+    plain run. `where` are the statements, as (region, statement); `generators` those left in another
+    state than by the plain run.
     """
 
-    kind: OneOf["same", "fresh", "nothing", "like", "unlike", "unknown", "later"]
+    kind: OneOf["same", "fresh", "nothing", "like", "unlike", "unread", "unknown", "later"]
     where: tuple[tuple[str, str], ...] = ()
     generators: tuple[str, ...] = ()
 

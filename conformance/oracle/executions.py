@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from conformance.language.operations import BOOLS, COSTLY, OPERATIONS, SAVED_MORE, VIEWS
+from conformance.language.operations import BOOLS, COSTLY, OPERATIONS, VIEWS, saved_more
 from conformance.model.case import Case, Position, Region, flat
 from conformance.model.observation import Allowed, Phase
 from conformance.oracle.dataflow import Assumption, Call, Dataflow, Key, Step, assumptions, walk
@@ -115,7 +115,7 @@ def stop_point(call: Call, assumption: Assumption) -> int | None:
             lengths += [place] * len(item.saved_on_entry)
         elif words := assumption.residuals(item):
             result_kept = "early" not in words and not words.isdisjoint(("out", "mask"))
-            own = SAVED_MORE.get(item.statement.options.get("then"), 0)
+            own = saved_more(item.statement.options)
             more += own
             after = result_kept or "after" in assumption.regions
             lengths += [place + after] * (len(words - {"early"}) + own)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from conformance.language.flow import draws_anew
-from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.language.operations import RANDOM
 from conformance.model.case import FORWARD_MODE, Case, Change
 from conformance.model.containers import Listed, alike
 from conformance.model.observation import Array, Expected, Leaf, Phase, RandomSample, Tree
@@ -157,16 +157,12 @@ def _by_statement(case: Case, samples: Sequence[RandomSample]) -> Drawn:
     steps = [step for step in run.dataflow.steps if step.statement.op in RANDOM]
     needed, active = needed_steps(run.dataflow), run.dataflow.active(case.wrt)
     inside = needed_inside(run.dataflow, active)
-    takes_gradient = any(OPERATIONS[s.statement.op].takes_gradient for s in run.dataflow.steps)
     for key in {step.key for step in steps}:
         once = [step in needed for step in steps if step.key == key]
         seen, passes = drawn.get(key, []), passes_of(case)
         twice = {2 * len(once), 2 * sum(once)} - {len(once)}
         if case.procedure.after == "inference" and len(seen) in twice:
             seen = drawn[key] = seen[len(seen) // 2 :]  # the first pass is dropped
-        again = len(seen) // max(1, passes * len(once))
-        if takes_gradient and again > 1 and len(seen) == again * passes * len(once):
-            seen = drawn[key] = seen[::again]  # a gradient inside has run each region again at once
         within = [step in inside for step in steps if step.key == key]
         fitting = (one for one in (once, within) if len(seen) == passes * sum(one))
         drew = next(fitting, once)

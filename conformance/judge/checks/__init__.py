@@ -20,7 +20,7 @@ from conformance.judge.checks import (
     structure,
     value,
 )
-from conformance.judge.checks.evidence import Check, Evidence, forward_samples
+from conformance.judge.checks.evidence import Check, Evidence, drawn
 from conformance.model.case import Case
 from conformance.model.observation import Expected, Observation, RandomSample
 from conformance.model.verdict import Status, Verdict
@@ -59,7 +59,7 @@ def judge(
     `error` alone. Where the plain program raised, as the case lets it, and the recomputed one ran, the
     checks that can do with the reference alone judge it; all others are `unsupported`.
     """
-    expected = expect(forward_samples(observation.recomputed))
+    expected = expect(drawn(observation))
     evidence = Evidence(case, variant, expected, observation)
     of_error = error.CHECK.verdicts(evidence)
     others = [CHECKS[name] for name in applicable(case) if name != error.CHECK.name]

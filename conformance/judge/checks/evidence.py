@@ -99,6 +99,13 @@ def forward_samples(run: Run) -> tuple[RandomSample, ...] | None:
     return tuple(sample for sample in run.samples if sample.phase == "forward")
 
 
+def drawn(observation: Observation) -> tuple[RandomSample, ...] | None:
+    """What the recomputed run drew in its forward passes; `None` where samples were not observed. Where
+    a gradient inside has run regions again at once, the plain run drew fewer: these are what counts."""
+    recomputed, plain = forward_samples(observation.recomputed), forward_samples(observation.plain)
+    return plain if recomputed and plain and len(plain) < len(recomputed) else recomputed
+
+
 def place_name(region: str, statement: str) -> str:
     """A statement or a region in words; either may be empty, but not both."""
     return f"{statement} in region {region}" if statement and region else (statement or region)

@@ -40,6 +40,7 @@ _DID = {
     "nothing": "drew no numbers",
     "like": "drew no numbers that were observed; with the same seed, gradients that depend on draws "
     "equal the plain run's",
+    "unread": "drew no numbers that were observed, and no gradient depends on a draw",
 }
 #: The region and the label of a statement.
 Place = tuple[str, str]
@@ -88,6 +89,8 @@ def _judge(evidence: Evidence) -> Verdict:
         message = f"{rerun_drew}, but afterwards {_elsewhere(moved)}"
         status = Status.WARN if preserved else Status.REPORT
         return verdict(status, message, facts=(replace(drawn, generators=moved),))
+    if drawn.kind == "unread":
+        return verdict(Status.UNSUPPORTED, rerun_drew)
     if not preserved:
         return verdict(Status.REPORT, f"{rerun_drew}, although it did not have to")
     return verdict(Status.PASS, rerun_drew)
@@ -237,7 +240,7 @@ def _by_gradients(evidence: Evidence) -> Sampling:
                 return Sampling("unknown")  # the check `value` reports the difference
     case = evidence.case
     if not any(reads(place, draws=True) for place in places(Flow(case), case)):
-        return Sampling("like")
+        return Sampling("unread")
     for name, gradient in evidence.recomputed.gradients.items():
         control = evidence.plain.gradients.get(name)
         if gradient is not None and control is not None and differs(gradient, control, tolerance):
