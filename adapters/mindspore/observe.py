@@ -115,7 +115,7 @@ class Lines(Trace):
 
     def statements(self, kernels: list[Any]) -> Counter[tuple[Site, Phase]]:
         """Executions of each statement: those that ran all kernels that a forward execution did. A flag
-        may have each of those do something else.
+        may have each of those do something else. As many as ran none in forward may run none again.
 
         A statement in which early stop raises may have run its kernels or not, so kernels decide.
         """
@@ -131,9 +131,11 @@ class Lines(Trace):
             if not whole:  # no kernel runs for it: the line itself is all there is
                 counts[site, phase] = self.completed[site, phase]
                 continue
-            for number in range(1, begun + 1):
-                again = seen.get((site, phase, number), Counter())
-                counts[site, phase] += any(one <= again for one in whole)
+            ran = [one for n in range(1, begun + 1) if (one := seen.get((site, phase, n)))]
+            counts[site, phase] += sum(any(one <= again for one in whole) for again in ran)
+            # A cast to the dtype that a tensor has runs no kernel.
+            without = self.begun[site, "forward"] - len(whole)
+            counts[site, phase] += min(without, max(0, self.completed[site, phase] - len(ran)))
         return counts
 
 

@@ -312,6 +312,15 @@ def test_a_call_whose_result_is_dropped_is_no_part_of_the_graph(
     assert said == ({"h": 1, "s": 1, "a": 1, "z": 1}, {"h": 1})
 
 
+def test_a_cast_to_the_dtype_that_a_tensor_has_is_counted(tmp_path: Path) -> None:
+    """No kernel runs for it, but one runs for the same statement in another call."""
+    body = ["c = astype(x, dtype='float16')", "a = exp(c)"]
+    program = _region("r", "x", "a", body) + "      - {call: r, takes: a, gives: b}\n"
+    program += "      - z = multiply(b, b)\n"
+    said = _said(program, "pynative-reentrant", tmp_path)
+    assert said == ({"c": 2, "a": 2, "z": 1}, {"c": 2, "a": 2})
+
+
 def test_a_draw_that_a_policy_keeps_is_the_same_in_both_runs(tmp_path: Path) -> None:
     """Its primitive has seeds of its own, and draws what the operation is to draw."""
     module = load_program(emitted(BY_ID["policies/save-dropout"], "graph-cell", tmp_path))
