@@ -59,8 +59,8 @@ KEEP_CALLS = """
             seen = Counter()
 
             def policy(ctx, op, *args, **kwargs):
-                number = seen[op]
-                seen[op] += 1
+                number = seen[ctx.is_recompute, op]
+                seen[ctx.is_recompute, op] += 1
                 if number in kept.get(op, ()):
                     return CheckpointPolicy.MUST_SAVE
                 return CheckpointPolicy.PREFER_RECOMPUTE
