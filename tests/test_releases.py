@@ -67,7 +67,7 @@ def test_a_history_tells_what_came_and_what_went() -> None:
     assert row.shows == (1, 2, 0)
     assert row.changed
     assert list(in_words(history, row)) == ["gone in 0.10.0"]
-    again = history.with_runs([of_release("0.9.0", "a", "ac")], "framework")
+    again = history.with_runs([of_release("0.9.0+cpu", "a", "ac")], "framework")
     assert again.rows[0].shows == (1, 1, 0)  # a later run takes the place of an earlier one
 
 

@@ -59,6 +59,7 @@ class History:
             if not release or "device" in run.header.versions:
                 raise ResultsError(f"the run names no version of {package}", where=run.path)
             made = {result.pair: _cell(result) for result in run.results}
+            release = Version(release).public  # without the name of a build, as in 2.13.0+cpu
             pairs[release] = sum(cell not in (NOT_RUN, NOT_OFFERED) for cell in made.values())
             for pair in cells.keys() | made.keys():
                 cells.setdefault(pair, {})[release] = made.get(pair, NOT_RUN)
