@@ -614,18 +614,41 @@ def test_indices_of_a_lookup_may_come_from_an_argument() -> None:
         assert ("looks-up-argument" in features_of(one).case) is shown
 
 
-def test_a_region_is_in_the_graph_of_what_is_asked_for() -> None:
-    inner = region("r", "a", "t = sin(a)")
+def test_a_region_is_in_the_graph_of_what_is_differentiated() -> None:
+    inner, wrt = region("r", "a", "t = sin(a)"), "gradients: {wrt: [y]}"
     for first, shown in (
         ("a = cos(x)", False),
         ("a = multiply(x, y)", True),
         (region("q", "[x, y]", "a = cos(x); b = cos(y)", "[a, b]"), True),
         (region("q", "x", "a = cos(x); b = cos(y)", "[a, b]"), False),
     ):
-        text = f"{HEAD}      - {first}\n      - {inner}\n      - z = multiply(t, y)\n"
-        (one,) = load_text(f"{text}    gradients: {{wrt: [y]}}\n", "f.yaml")
-        place = features_of(one).regions[-1]
-        assert ("in-graph" in place) is shown
+        for procedure in ("part", "backward"):
+            asked = f"{procedure}\n    {wrt}"
+            one = case(first, inner, "z = multiply(t, y)", procedure=asked)
+            found = "in-graph" in features_of(one).regions[-1]
+            assert found is (shown or procedure == "backward")
+
+
+def test_a_trained_gradient_that_is_lost_is_none_that_the_program_returns() -> None:
+    training = "{train: {steps: 2, learning_rate: 0.1}}\n    gradients: {wrt: [%s]}"
+    for wrt, shown in (("w", True), ("v", False)):
+        nodes = "h = exp(w)", region("r", "v", "t = multiply(h, v)")
+        (found,) = features_of(case(*nodes, "z = sin(t)", procedure=training % wrt)).regions
+        assert "gradient-by-closure" in found
+        assert ("bypassed-told" in found) is shown
+
+
+def test_a_setting_changes_what_depends_on_it() -> None:
+    changed = "{train: {steps: 2, learning_rate: 0.1, made: once, between: [{set: {q: false}}]}}"
+    head = HEAD.replace("y: {", "q: {value: true}, y: {")
+    both, read = {"captured-setting-shown", "captured-setting-read"}, "'a = sin_or_cos(x, q)'"
+    never = f"{{define: i, takes: [], body: {read}, gives: a}}"
+    for first, result, shown in ((read, "a", both), (read, "x", set()), (never, "x", set())):
+        body = f"[{first}, t = sin({result})]"
+        node = f"{{recompute: r, takes: x, body: {body}, gives: t}}"
+        text = f"{head}      - {node}\n      - z = multiply(t, w)\n    procedure: {changed}\n"
+        found = features_of(load_text(text, "f.yaml")[0]).regions[0]
+        assert found & both == shown
 
 
 def test_a_normalisation_gives_the_same_if_a_number_is_added() -> None:

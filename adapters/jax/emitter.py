@@ -251,6 +251,11 @@ class Functions(Forward):
         super().write_results(node, expression, region)
         references_of.write_references(leaves(node.gives))
 
+    @contextmanager
+    def passing(self, region: Region) -> Iterator[None]:
+        with super().passing(region), self.body.references.hiding(leaves(region.takes)):
+            yield
+
     def vectorized(self, function: str, arguments: Sequence[str]) -> str:
         return super().vectorized(self.passed_to(function), arguments)
 

@@ -259,7 +259,7 @@ class Walk:
         """The results of a call of a function.
 
         Those of a jitted function are computed by calling it when their values are asked for: it is
-        compiled already, its primitives one by one are not.
+        compiled already, its primitives one by one are not. One that is given a reference is not called.
         """
         name = equation.primitive.name
         before = len(self._numbers)
@@ -270,7 +270,7 @@ class Walk:
             inner = replace(here, block=self._frames + 1, again=here.again or late)
         jaxpr = next(equation.params[key] for key in CALLED if key in equation.params)
         results = self._evaluate(jaxpr, operands, inner)
-        if name in JITTED:
+        if name in JITTED and not any(self._made[one.number] is UNKNOWN for one in operands):
             given = tuple(operand.number for operand in operands)
             for index, result in enumerate(results):
                 primitive = isinstance(self._made[result.number].by, Primitive)
@@ -532,8 +532,9 @@ def count(
     also counts once per forward evaluation: the second derivative of a sine contains that sine. Calls
     of one function that JAX has traced once look like one evaluation, so it counts as often as it is
     computed `alone`, in the forward pass without gradients. No derivative draws, so what is drawn counts
-    each time. The derivative of a product is a product of other values. In higher orders, reruns have
-    both, and only the values that the statement has `alone` count, unless forward has others.
+    each time. The derivative of a product is a product of other values, and that of a dropout is one. In
+    higher orders, reruns have both, and only the values that the statement has `alone` count, unless
+    forward has others; of what is drawn, those of forward, unless the rerun has none of them.
     """
     #: How often each value of a statement is computed without gradients.
     often = Counter((event.place.site, value.number) for event in alone for value in event.results)
@@ -579,6 +580,10 @@ def count(
     for (site, _, _), number in lines.items():
         entered[site.region] = max(entered[site.region], number)
     again.update({key: n for key, n in others.items() if key[0] not in repeated})
+    if higher:
+        first = {(site, number) for site, rerun, number in drawn if not rerun}
+        found = {site for site, rerun, number in drawn if rerun and (site, number) in first}
+        drawn = [d for d in drawn if not d[1] or d[0] not in found or (d[0], d[2]) in first]
     return Counts(_most(forward), _most(again), entered, tuple(drawn))
 
 

@@ -80,6 +80,16 @@ class References:
         finally:
             self._held, self._written_over = before
 
+    @contextmanager
+    def hiding(self, names: Iterable[str]) -> Iterator[None]:
+        """Inside the `with`, these names are those of no references."""
+        before = self._held
+        self._held = {name: held for name, held in before.items() if name not in {*names}}
+        try:
+            yield
+        finally:
+            self._held = before
+
     def takes_reference(self, formal: Tree, region: Region) -> bool:
         """Whether a region's function is handed a reference for `formal`."""
         return isinstance(formal, Ref) and formal.name in self._over(region.body)

@@ -331,6 +331,10 @@ class Forward(Part):
         own = {*leaves(region.takes), *leaves(region.kwargs)}
         return self.body.spelling({n: s for n, s in self.body.spelled.items() if n not in own})
 
+    def passing(self, region: Region) -> AbstractContextManager[None]:
+        """A context in which a lambda passes on its arguments, which are named as the region's are."""
+        return self.hiding(region)
+
     def write_body(self, region: Region) -> None:
         """The lines of a region's function but for its `return`."""
         self.write_unpacking(region)
@@ -432,7 +436,7 @@ class Forward(Part):
             self.write_results(node, self.recompute.called(node, region), region)
             return
         self.code.wrote("mapped")
-        with self.hiding(region):
+        with self.passing(region):
             inner = self.recompute.called(replace(node, takes=region.takes), region)
         function = f"lambda {', '.join(self.formals(region))}: {inner}"
         given = [self.body.tree(tree) for tree in node.takes]

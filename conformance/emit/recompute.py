@@ -66,7 +66,8 @@ class Recompute(Part):
         if self.path == "plain":
             return "True"
         if statement.op == "is_unwrapped_by":
-            return f"{self.name(region)}.__wrapped__ is {self.forward.place(region)}"
+            same = "==" if self.forward.is_method(region) else "is"  # each reading binds it anew
+            return f"{self.name(region)}.__wrapped__ {same} {self.forward.place(region)}"
         return f'not hasattr({self.name(region)}, "variables")'
 
     @staticmethod

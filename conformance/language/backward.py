@@ -443,6 +443,15 @@ def _reads_outer(backward: Backward, call: Call) -> bool:
     return any(t.of != "value" for n, t in backward.flow.handles.items() if n in names)
 
 
+def _settings(of: Backward, call: Call) -> Callable[[Step], bool]:
+    """Statements that read what a region made once reads by closure and that changes between steps."""
+    procedure = of.flow.case.procedure
+    changes = (c for each in procedure.changes for c in each if procedure.made == "once")
+    names = {change.name for change in changes if change.kind == "set"}
+    captured = {of.flow.given[name] for name in names}.intersection(call.captured)
+    return lambda step: not captured.isdisjoint(step.read())
+
+
 _Chosen = Callable[[Backward, Call], Iterable[Tensor] | Callable[[Step], bool]]
 #: Features of a region by what backward reads in it: the end of what they mean, and the tensors that go
 #: into a call, or the statements in it, that are meant.
@@ -463,6 +472,11 @@ _READ: Mapping[str, tuple[str, _Chosen]] = {
     "other-operations-read": (
         "what comes from other operations when the region runs again",
         lambda b, c: _unlike("values", "operations", "product"),
+    ),
+    "captured-setting-read": (
+        "what depends on an input that it reads by closure and that changes between two steps, and the "
+        "region is made once",
+        _settings,
     ),
     "switch-read": (
         "what depends on the switch that can be turned before backward",
@@ -605,6 +619,11 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
             OPERATIONS[step.statement.op].within == "contexts" and step in b.shown
             for step in b.inside(c)
         ),
+    ),
+    "captured-setting-shown": (
+        "an output depends on an input that a region made once reads by closure and that changes "
+        "between two steps",
+        lambda b, c: any(map(_settings(b, c), b.shown.intersection(b.inside(c)))),
     ),
     "constant-argument": (
         "a string, a bool or a list of numbers is a positional argument of a region",

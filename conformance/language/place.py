@@ -169,16 +169,17 @@ def from_region(place: Place, tensor: Tensor) -> bool:
     return any(c.region is not place.region and c.end < first for c in tensor.returned_by)
 
 
-def bypassed(place: Place, *, by_name: bool) -> bool:
+def bypassed(place: Place, *, by_name: bool, of: frozenset[Tensor] | None = None) -> bool:
     """Whether a gradient passes through tensors that go into a call by name, or in no other way than by
-    closure, and not as into one operation."""
+    closure, and not as into one operation; with `of`, through some of these."""
+    asked = place.reach.asked if of is None else of
     for call in place.calls:
         if call.region.mapped:
             continue
         entering = entries(call, inside=True)
         named = call.inside[len(leaves(call.region.takes)) :]
         found = _read(place, call, any(tensor.asks for tensor in entering))
-        read = {tensor for tensor in found if tensor.handled in place.reach.asked}
+        read = {tensor for tensor in found if tensor.handled in asked}
         beside = (tensor for tensor in read - entering if tensor.of != "parameter")
         if any((tensor in named) == by_name for tensor in beside):
             return True

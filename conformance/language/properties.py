@@ -43,7 +43,7 @@ from conformance.language.place import (
     takes,
     top,
 )
-from conformance.language.reach import needs_rerun, reach, steps, told
+from conformance.language.reach import active, needs_rerun, reach, steps, told
 from conformance.model.case import (
     Case,
     Statement,
@@ -383,9 +383,16 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         "a gradient passes through a tensor that a region takes by name",
         lambda p: bypassed(p, by_name=True),
     ),
+    "bypassed-told": (
+        "as `gradient-by-closure` or `gradient-by-name`, and the tensor depends on one whose gradient "
+        "the program returns, not only on parameters that it trains",
+        lambda p: any(
+            bypassed(p, by_name=named, of=active(p.flow, told(p.flow))) for named in (False, True)
+        ),
+    ),
     "in-graph": (
         "a positional argument of a region, or a parameter that it reads by closure, requires a "
-        "gradient, and depends on a tensor whose gradient is asked for, were each region one operation",
+        "gradient, and depends on a tensor that is differentiated, were each region one operation",
         in_graph,
     ),
     "looks-up-argument": (

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 
 from conformance.language.flow import Call, Flow, Step, Tensor, returned
 from conformance.language.operations import OPERATIONS, RANDOM, VIEWS
-from conformance.model.case import leaves
+from conformance.model.case import FORWARD_MODE, leaves
 
 #: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
 STEPWISE = frozenset({"relu", "rrelu", "abs", "maximum", "max", "max_pool2d"})
@@ -300,9 +300,12 @@ class Reach:
 
     @cached_property
     def followed(self) -> frozenset[Tensor]:
-        """The handles of what depends on those that are asked for, were each region one operation, all
-        of whose results depend on all its `entries`."""
-        return frozenset(_followed(self._flow.items, set(self.wanted)))
+        """The handles of what depends on those that are differentiated: where a part of them is, on
+        those that are asked for, else on all that require a gradient. Each region counts as one
+        operation, all of whose results depend on all its `entries`."""
+        part = self._flow.case.procedure.kind in ("part", "jacobian", "inference", *FORWARD_MODE)
+        asking = {tensor for tensor in self._flow.given.values() if tensor.asks}
+        return frozenset(_followed(self._flow.items, set(self.wanted) if part else asking))
 
     @cached_property
     def asking_passes(self) -> tuple[Reached, ...]:

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
-from conformance.language.operations import BOOLS, OPERATIONS, RANDOM
+from conformance.language.operations import BOOLS, OPERATIONS, RANDOM, VIEWS
 from conformance.model.observation import Execution, Observation, Phase, RandomSample, Run
 from conformance.model.program import Program, Site
 from conformance.observe.worker.loaded import LoadedProgram
@@ -172,7 +172,9 @@ class Lazy(Base):
         seen: set[str] = set()
         waiting: list[Result] = []
         for result, maker in zip(results.waiting, makers, strict=True):
-            if not seen.isdisjoint(maker) or any(graph.names[p] in self.copies for p in maker):
+            given = not maker and result.site.op in VIEWS  # a view of nothing but an input
+            given |= any(graph.names[p] in self.copies for p in maker)
+            if given or not seen.isdisjoint(maker):
                 results.inert.add((result.site.region, result.site.label))
             seen.update(maker)
             # A result that no primitive makes is there already: Python has computed it.
