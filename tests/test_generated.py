@@ -1173,6 +1173,42 @@ def test_which_of_equal_elements_is_the_largest_is_open() -> None:
     assert not is_stable(replace(one, inputs=tuple(full)))
 
 
+def test_which_of_a_tensor_and_itself_is_the_larger_is_open() -> None:
+    nodes = ("s = stop_gradient(x)", region("r", "[s, x]", "t = maximum(s, x)"), "z = sin(t)")
+    assert not is_stable(case(*nodes))
+
+
+def test_a_function_keeps_what_a_function_in_it_reads_that_never_runs() -> None:
+    inner = "{define: q, takes: [], body: 'u = sin(h)'}"
+    body = f"{{recompute: r, takes: x, body: [t = sin(x), {inner}], gives: t}}"
+    memory = expect(case("h = sin(y)", body, "z = sin(t)"), "whole").memory
+    assert memory is not None
+    assert memory.recomputed[1] == 2 * UNIT  # h and t
+
+
+def test_a_gradient_is_laid_out_as_an_argument_with_permuted_axes_is() -> None:
+    for node, found in (("h = permute_dims(x, axes=[1, 0])", True), ("h = sin(x)", False)):
+        assert (
+            expect(case(node, region("r", "h", "t = sin(h)"), "z = sin(t)"), "whole").sums is found
+        )
+
+
+def test_a_gradient_that_is_asked_for_comes_to_a_tensor_that_has_moved() -> None:
+    nodes = ("h = sin(w)", region("r", "h", "t = sin(h)", "[t, x]"), "z = sin(x)")
+    for kind, moved in (("backward", True), ("third_order", False)):
+        features = features_of(case(*nodes, procedure=kind)).case
+        assert ("node-runs-endlessly" in features) is moved
+
+
+def test_what_a_region_captures_has_no_gradient_that_is_asked_for() -> None:
+    nodes = (region("r", "x", "t = multiply(x, w)"), "z = sin(t)", "    gradients: {wrt: [w]}")
+    for kind, lost in (("backward", False), ("jvp_of_gradient", True)):
+        head = "\n".join(f"      - {node}" for node in nodes[:2])
+        text = f"{HEAD}{head}\n    procedure: {kind}\n{nodes[2]}\n"
+        features = features_of(load_text(text, "f.yaml")[0]).case
+        assert ("node-loses-gradient" in features) is lost
+
+
 def test_autocast_keeps_casts_of_what_regions_keep() -> None:
     """PyTorch keeps `a` for the region, and a copy of it in half precision for the product."""
     text = f"{HEAD}      - a = sin(x)\n      - b = matmul(a, w)\n"

@@ -154,6 +154,11 @@ TABLE = [
     ("other-operations-read", [unsteady("operations"), "z = sin(y)"], [unsteady("shape"), "z = sin(y)"]),
     ("saved-after-others", [unsteady("operations"), "z = sin(y)"],
      [{**SIN, "body": "y = unsteady_sin(x, then='operations')"}, "z = sin(y)"]),
+    ("inner-operations-read",
+     [{"recompute": "r(x)", "body": [
+         {"recompute": "s(x)", "body": "h = unsteady_sin(x, then='operations')"}, "y = exp(h)"]},
+      "z = sin(y)"],
+     [unsteady("operations"), "z = sin(y)"]),
     ("switch-read", [{**SIN, "body": "y = switched_sin(x)"}, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("captured-parameter-read", [{**SIN, "body": "h = add(x, w); y = sin(h)"}, "z = sin(y)"],
      [{**SIN, "body": "h = sin(x); y = add(h, w)"}, "z = sin(y)"]),
@@ -230,6 +235,10 @@ TABLE = [
      [{**LEAVES, "body": "y = sin(x); q = reshape(y, shape=[6])"}, "z = sin(q)"]),
     ("node-behind-output", [{**SIN, "body": "y = uniform(shape=[2, 3])"}, "z = add(y, w)"],
      [SIN, "z = sin(y)"]),
+    ("node-detaches-loss", [{**LEAVES, "body": "y = sin(x); v = permute_dims(x, axes=[1, 0]); "
+                             "q = reshape(v, shape=[6])"}, "z = sin(q)"],
+     [{**LEAVES, "body": "y = sin(x); v = reshape(x, shape=[6]); q = reshape(v, shape=[2, 3])"},
+      "z = sin(q)"]),
     ("cast-before", [CASTS, "z = sin(y)"], [{**CASTS, "autocast": "float16"}, "z = sin(y)"]),
     ("given-by-reference", [SAVES_SHAPE, "z = real(y)"], [NESTED, "z = sin(y)"]),
     ("node-moves-captured", [GIVES_CAPTURED, "z = sin(x)"], [GIVES_DETACHED, "z = sin(w)"]),

@@ -158,14 +158,14 @@ class Observer(Base):
     def leaf(self, value: Any) -> Leaf | None:
         if not isinstance(value, torch.Tensor):
             return None
-        if functorch.is_gradtrackingtensor(value):  # inside a transform
-            with temporarily_clear_interpreter_stack():
-                return self.leaf(functorch.get_unwrapped(value))
-        dtype = str(value.dtype).removeprefix("torch.")
-        value = value.detach()
-        if value.dtype == torch.bfloat16:
-            value = value.float()
-        return Leaf(np.array(value.numpy(force=True)), dtype)  # a tangent may be a ZeroTensor
+        with temporarily_clear_interpreter_stack():  # inside a transform
+            while functorch.is_gradtrackingtensor(value):
+                value = functorch.get_unwrapped(value)
+            dtype = str(value.dtype).removeprefix("torch.")
+            value = value.detach()
+            if value.dtype == torch.bfloat16:
+                value = value.float()
+            return Leaf(np.array(value.numpy(force=True)), dtype)  # a tangent may be a ZeroTensor
 
     def generator(self) -> Array | None:
         return torch.rand(4).numpy(force=True)

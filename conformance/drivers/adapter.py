@@ -132,10 +132,10 @@ class VariantModel(Strict):
     residuals: dict[str, str] = Field(
         {},
         description="For an operation, what its gradient keeps here, where that is not the registry's "
-        "first alternative: words out of its arguments, `out`, `mask`; `early` where all is kept before "
-        "the operation ends, and early stop leaves it unfinished, `elements` where nothing is kept of a "
-        "result without elements, `asked` where an argument is kept for its own gradient alone. For "
-        "`region`: "
+        "first alternative: words out of its arguments, `out`, `mask`, `number` (one element); `early` "
+        "where all is kept before the operation ends, and early stop leaves it unfinished, `elements` "
+        "where nothing is kept of a result without elements, `asked` where an argument is kept for its "
+        "own gradient alone. For `region`: "
         + ", ".join(f"`{word}` ({meaning})" for word, meaning in REGION_RESIDUALS.items())
         + ".",
     )
@@ -399,7 +399,7 @@ def check_words(
         if operation != "region":
             check(operation, OPERATIONS, f"says what an unknown operation {operation!r} saves")
             tensors = (tensor.rstrip("?.") for tensor in OPERATIONS[operation].tensors)
-            known = {*tensors, "out", "mask", "early", "elements", "asked"}
+            known = {*tensors, "out", "mask", "number", "early", "elements", "asked"}
         for word in words.split():
             check(word, known, f"says that {operation!r} saves an unknown {word!r}")
 

@@ -478,6 +478,15 @@ _READ: Mapping[str, tuple[str, _Chosen]] = {
         "region is made once",
         _settings,
     ),
+    "inner-operations-read": (
+        "what comes from other operations, in a region inside it, when the region runs again",
+        lambda b, c: [
+            t
+            for s in b.inside(c)
+            if s.call is not c and s.statement.options.get("then") == "operations"
+            for t in s.makes
+        ],
+    ),
     "switch-read": (
         "what depends on the switch that can be turned before backward",
         lambda b, c: _draws({"switched_sin"}),

@@ -71,8 +71,9 @@ class _Tensor:
     value: int = 0
     #: Where it is known.
     dtype: str = ""
-    #: Whether it shares the memory of another one.
+    #: Whether it shares the memory of another one, and whether with gaps or in another order.
     view: bool = False
+    strided: bool = False
     #: Whether it has no elements.
     void: bool = False
     made: tuple[_Node, int] | None = None
@@ -93,7 +94,7 @@ class _Tensor:
     def alias(self, requires: bool, view: bool) -> _Tensor:
         """Another tensor with the same numbers, and without a graph."""
         alias = _Tensor(requires, self.floating, self.value, self.dtype, view, self.void)
-        alias.before = self.before
+        alias.before, alias.strided = self.before, self.strided
         return alias
 
 
@@ -164,7 +165,8 @@ class Run:
     _made: int = 0
     _recording: bool = True
     _back: bool = False
-    _only: set[int] = field(default_factory=set)
+    #: The only tensors whose gradients are wanted, by where their gradients come to; none for all.
+    _only: dict[_Tensor | tuple[_Node, int], _Tensor] = field(default_factory=dict)
     #: The regions that run again now, one inside of the other.
     _running: Counter[_Node] = field(default_factory=Counter)
 
@@ -243,14 +245,17 @@ class Run:
             not every or any(t.floating for t in every)
         )
         asks = self._recording and floating and any(t.asks for t in given)
-        view = operation.view and statement.op not in ("astype", "raise_if")
-        strided = statement.op == "reshape" and any(t.view for t in every)
+        strided = operation.view and any(t.strided for t in every)
+        copied = strided and statement.op == "reshape"
+        view = operation.view and statement.op not in ("astype", "raise_if") and not copied
         void = without_elements(statement, (tensor.void for tensor in every))
-        base = next(iter(given), None) if view and not (self._recording or strided) else None
+        base = next(iter(given), None) if view and not self._recording else None
         made = [
             _Tensor(asks, floating, _mixed(value, n), dtype, view, void, base=base)
             for n, _ in enumerate(statement.targets)
         ]
+        for tensor in made:
+            tensor.strided = view and (strided or statement.op != "reshape")
         if asks:
             words = _saved(statement, named)
             kept = [t for word in words for t in named.get(word, ()) if t.made]
@@ -388,7 +393,7 @@ class Run:
         assert isinstance(tensor, _Tensor)
         if not self.asks(loss):
             raise NodeError("detached")
-        self._only = {id(self.given[name]) for name in only}
+        self._only = {t.made or t: t for t in map(self.asking.__getitem__, only)}
         self._back = True
         passed = self._pass([(tensor, 0 if tensor.void else 1)], retain)
         self._back = False
@@ -402,20 +407,14 @@ class Run:
         passed: set[int] = set()
         flowing: dict[_Node, list[int | None]] = {}
         leaves: dict[_Tensor, int | None] = {}
-        given = {id(tensor) for tensor in self.asking.values()}
 
         def give(tensor: _Tensor, made: tuple[_Node, int] | None, number: int | None) -> None:
-            if made is None:
-                if tensor.made and tensor.made[0].call and id(tensor) in given:
-                    raise NodeError("moved")
-                if tensor.asks:
-                    leaves[tensor] = _sum(leaves.get(tensor), number)
-                return
-            node, place = made
-            if self._only and not self._leads(node):
-                return
-            numbers = flowing.setdefault(node, [None] * node.results)
-            numbers[place] = _sum(numbers[place], number)
+            end = self._end(tensor, made)
+            if end is not None:
+                leaves[end] = _sum(leaves.get(end), number)
+            if made is not None and (not self._only or self._leads(made[0])):
+                numbers = flowing.setdefault(made[0], [None] * made[0].results)
+                numbers[made[1]] = _sum(numbers[made[1]], number)
 
         for tensor, number in ends:
             give(tensor, tensor.made, number)
@@ -442,13 +441,21 @@ class Run:
             leaf.passes += 1
         return passed
 
+    def _end(self, tensor: _Tensor, made: tuple[_Node, int] | None) -> _Tensor | None:
+        """The tensor that keeps a gradient which comes to this one, if any does."""
+        if self._only:
+            return self._only.get(made or tensor)
+        if made is None and tensor.made and tensor.made[0].call and tensor in self.asking.values():
+            raise NodeError("moved")
+        return tensor if made is None and tensor.asks else None
+
     def _leads(self, node: _Node) -> bool:
         """Whether a node leads to the only tensors whose gradients are wanted."""
         waiting, seen = [node], {node}
         while waiting:
             one = waiting.pop()
             for tensor, before in zip(one.arguments, one.before, strict=True):
-                if before is None and id(tensor) in self._only:
+                if (before or tensor) in self._only:
                     return True
                 if before is not None and before[0] not in seen:
                     seen.add(before[0])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from conformance.language.backward import backward, overwritten
+from conformance.language.backward import TOLD, backward, overwritten
 from conformance.language.flow import Flow
 from conformance.language.graph import NodeError, Run
 from conformance.language.reach import reach, told
@@ -103,7 +103,7 @@ def _steps(run: Run, losses: Sequence[Loss], wanted: Collection[str] = ()) -> It
     for number, loss in enumerate(losses, 1):
         for tensor in run.asking.values():
             tensor.gradient, tensor.passes = None, 0
-        only = case.wrt if kind == "part" else wanted
+        only = case.wrt if kind in TOLD else wanted
         if kind != "jacobian" or run.asks(loss):  # that of a constant is zeros
             run.backward(loss, only, retain=number < len(losses))
         entered: Counter[str] = Counter()

@@ -172,7 +172,8 @@ class Expected:
     """What the reference expects of a case under one discipline. Arrays are float64 (int64, bool), and
     `None` if the case draws random numbers and no samples were given: only the plain run can serve as
     control then. `executions` is keyed by (region, statement label or "", phase). `sums` says that three
-    or more contributions to a gradient are added up, some of them from regions."""
+    or more contributions to a gradient are added up, some of them from regions, or that a gradient may
+    be laid out in another way."""
 
     outputs: Tree | None
     losses: tuple[float, ...] | None

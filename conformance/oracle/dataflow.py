@@ -71,6 +71,8 @@ class Call:
     saved_on_entry: tuple[int, ...]
     gives: tuple[int, ...] = ()
     body: list[Step | Call] = field(default_factory=list)
+    #: What its function reads by closure, whether or not that runs.
+    captured: tuple[int, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -103,6 +105,11 @@ class Call:
         """The tensors among the arguments of its steps, and of the calls in it."""
         given = (i.taken if isinstance(i, Call) else i.reads for i in walk(self.body))
         return frozenset(number for numbers in given for number in numbers)
+
+    @cached_property
+    def held(self) -> frozenset[int]:
+        """All tensors that go into it, or that are read in it."""
+        return self.read.union(self.taken, self.captured)
 
 
 @dataclass(eq=False)

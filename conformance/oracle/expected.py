@@ -234,8 +234,12 @@ def _evaluate(whole: Case, samples: Drawn | None) -> _Evaluation:
 
 def _sums(case: Case, dataflow: Dataflow) -> bool:
     """Whether so many contributions to a gradient are added up, some of them from regions, that their
-    order matters."""
+    order matters; or a region takes a tensor whose axes are permuted, and its gradient is laid out as
+    the tensor is, which a matrix product may compute with in another order."""
     active = dataflow.active(array.name for array in case.arrays if array.gradient)
+    taken = (dataflow.tensors[n].producer for c in dataflow.calls for n in active & {*c.taken})
+    if any(step is not None and step.statement.op == "permute_dims" for step in taken):
+        return True
     contributions: dict[int, list[Step]] = {}
     for step in dataflow.differentiated(active, (dataflow.loss, dataflow.second_loss)):
         for name in dataflow.differentiable(step, active):

@@ -175,6 +175,7 @@ class Interpreter:
         named = build(node.kwargs, names)
         top = [value for value in positional if isinstance(value, Tensor)]
         call = Call(region, parent, self._numbers((positional, named)), self._numbers(top))
+        call.captured = self._numbers([names[n] for n in region.captured() if n in names])
         inner = dict(names)
         bind(region.takes, positional, inner)
         bind(region.kwargs, named, inner)

@@ -105,7 +105,7 @@ def _left(case: Case, dataflow: Dataflow) -> tuple[int, int]:
     freed = dataflow.differentiated(wanted, ends)
     held = _held(dataflow, active, dataflow.outputs) - freed
     calls = [c for c in dataflow.calls if c.parent is None and not held.isdisjoint(c.steps)]
-    kept = {n for call in calls for n in (*call.taken, *(call.read - call.made))}
+    kept = {n for call in calls for n in call.held - call.made}
     # The graph of an argument that no gradient reads is not in the plain run.
     more = held - dataflow.differentiated(active, dataflow.outputs)
     outside = [step for step in more if step.call is None]
@@ -125,7 +125,7 @@ def _held(
     while True:
         held = dataflow.differentiated(active, kept)
         calls = [call for call in dataflow.calls if not held.isdisjoint(call.steps)]
-        taken = {n for call in calls if call.parent is None for n in (*call.taken, *call.read)}
+        taken = {n for call in calls if call.parent is None for n in call.held}
         if taken <= kept:
             return held
         kept |= taken
@@ -197,6 +197,8 @@ class _Way:
     def residuals(self, step: Step) -> _Kept:
         words: Iterable[str] = self.assumed.residuals(step)
         kept: _Kept = {step: self.mask(step)} if "mask" in words else {}
+        if "number" in words:
+            kept[step, "number"] = tape.itemsize(self.dataflow.tensors[step.results[0]].dtype)
         if self.wide and "x" in words and (size := _padded(self.dataflow, step)):
             kept = {(step, "padded"): size}
         if self.wide and "x" in words and step.statement.op in _NORMALISING:
@@ -296,7 +298,7 @@ class _Way:
             if not self.alive.isdisjoint(unit.steps):
                 least |= unit.reads | unit.kept_results
             if not self.held.isdisjoint(unit.steps):
-                around = {n for c in unit.calls for n in (*c.read, *c.taken, *c.gives)}
+                around = {n for c in unit.calls for n in (*c.held, *c.gives)}
                 most |= around.difference(unit.producers) | unit.kept_results
                 most = most.union(*(call.kept for call in unit.calls))
         fewest = _bytes((*self.outside(self.alive), self.tensors(least)))

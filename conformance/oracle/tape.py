@@ -1067,6 +1067,8 @@ def maximum(a: Tensor | float, b: Tensor | float) -> Tensor:
     """The larger of a and b, broadcast; where they are equal the gradient goes to a."""
     a, b = _pair(a, b)
     first = _apart(a.data) >= _apart(b.data)
+    if _state.rounding is not None:  # the gradient of equal elements is open, too
+        first &= a.data != b.data
     slopes = (
         lambda g, a, b: multiply(g, _const(first, g.dtype)),
         lambda g, a, b: multiply(g, _const(~first, g.dtype)),
@@ -1635,7 +1637,8 @@ def imag(x: Tensor) -> Tensor:
 @_operation
 def stop_gradient(x: Tensor) -> Tensor:
     """x, through which no gradient flows."""
-    return _record((x,), x.data)
+    with _set(rounding=None):
+        return _record((x,), x.data)
 
 
 @_operation
