@@ -120,6 +120,13 @@ def test_a_difference_may_be_within_the_tolerance_of_half_precision(check, dtype
     assert item.triage is expected
 
 
+def test_a_gradient_that_is_lost_may_be_zero():
+    (case,) = load_text(GOOD.replace("z = exp(y)", "z = divide(y, y)"), "good.yaml")
+    entry = replace(ENTRY, cases=(), when=(Condition(("op:sin",)),), catalog=Catalog([case]))
+    (item,) = triaged([entry], result(verdict(Status.PASS), case=case.id))
+    assert item.triage is Triage.EXPECTED
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [((), Triage.EXPECTED), (("expected-error",), Triage.UNEXPECTED)],

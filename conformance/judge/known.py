@@ -187,14 +187,16 @@ class Entry:
 
     def may_be_absent(self, case: str) -> bool:
         """Whether the deviation may be absent in a case that the entry speaks of: also a difference of
-        numbers that are compared as those of half precision are, which may be within the tolerance, and
-        what deviates in another step of training than the one that the check looks at."""
+        numbers that are compared as those of half precision are, which may be within the tolerance, the
+        loss of a gradient that may be zero, and what deviates in another step of training than the one
+        that the check looks at."""
         features = self.catalog.features(case)
         if self.lenient or features is None:
             return self.lenient
         seen = [features.steps[_STEP[self.check]]] if features.steps and self.check in _STEP else []
         elsewhere = any(not any(one.holds(step) for one in self.when) for step in seen)
-        return elsewhere or (self.check in ("value", "gradient") and "coarse" in features.case)
+        alike = {"coarse", "constant-of-itself"}.intersection(features.case)
+        return elsewhere or (self.check in ("value", "gradient") and bool(alike))
 
     @property
     def of_errors(self) -> bool:
