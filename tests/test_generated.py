@@ -1200,6 +1200,15 @@ def test_a_gradient_that_is_asked_for_comes_to_a_tensor_that_has_moved() -> None
         assert ("node-runs-endlessly" in features) is moved
 
 
+def test_a_region_moves_no_integers() -> None:
+    inner = region("s", "[x, i]", "t = sin(x)")
+    text = HEAD.replace("inputs: {", "inputs: {i: {shape: [3], integers: [0, 2]}, ")
+    text += (
+        f"      - {{recompute: r, takes: x, body: [{inner}], gives: [t, i]}}\n      - z = sin(t)\n"
+    )
+    assert "node-runs-endlessly" not in features_of(load_text(text, "f.yaml")[0]).case
+
+
 def test_what_a_region_captures_has_no_gradient_that_is_asked_for() -> None:
     nodes = (region("r", "x", "t = multiply(x, w)"), "z = sin(t)", "    gradients: {wrt: [w]}")
     for kind, lost in (("backward", False), ("jvp_of_gradient", True)):

@@ -301,7 +301,8 @@ class Run:
 
     def _record(self, node: _Node, made: Iterable[_Tensor]) -> None:
         for place, tensor in enumerate(made):
-            tensor.made = (node, place)
+            if tensor.floating:
+                tensor.made = (node, place)
 
     def _call(self, region: Region, node: Region | Again, names: _Names) -> None:
         self.entered[self._moment] += self._back
