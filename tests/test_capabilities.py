@@ -123,6 +123,7 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("mapped", [("takes: x", "takes: x\n        mapped: true")], {"vmap"}, set()),
     ("ranks", [(OF, OF + "    ranks: 2\n")], {"ranks"}, set()),
     ("data-parallel", [(OF, OF + "    ranks: 2\n    parallel: data\n")], {"ranks", "data-parallel"}, set()),
+    ("sharded-parallel", [(OF, OF + "    ranks: 2\n    parallel: sharded\n")], {"ranks", "sharded-parallel"}, set()),
     ("collective", [(OF, OF + "    ranks: 2\n"), ("sin(h)", "all_reduce(h)")], {"ranks"}, set()),
     ("named", [(OF, OF + "    needs: [wrapped]\n")], {"wrapped"}, set()),
 ]  # fmt: skip

@@ -441,8 +441,10 @@ class _Direct(ast.NodeTransformer):
 def test_recomputed_differs_in_calls_of_regions_alone(written: Written) -> None:
     for key, (case, variant, text) in written.items():
         # A policy is no part of `plain`, and the context of a region is around its call there. Regions
-        # made once are in a class, and a keyword of the region's own may have the name of an option.
-        more = case.procedure.made == "once" or any(
+        # made once, and sharded ones, are in a class, and a keyword of the region's own may have the
+        # name of an option.
+        in_class = case.procedure.made == "once" or case.parallel == "sharded"
+        more = in_class or any(
             region.save or region.contexts or {*region.kwargs} & {*OPTIONS}
             for region in case.regions()
         )

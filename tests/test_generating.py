@@ -25,6 +25,7 @@ LEFT_OUT = {
     "sequential": "it says how a framework divides layers, and is not derived from a program",
     "ranks": (ranks := "processes take seconds, and generated programs run by the thousand"),
     "data-parallel": ranks,
+    "sharded-parallel": ranks,
     **dict.fromkeys(COLLECTIVES, ranks),
     "step-rows": "all inputs would need rows of their own",
     "step-fail": "a flag that makes a step fail ends programs that train",

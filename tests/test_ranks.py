@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from conformance.drivers.adapter import read_adapter
+from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import CaseError
 from conformance.judge.ranks import each_rank
 from conformance.language.load import load_text
@@ -168,11 +171,73 @@ cases:
         ("shape: [2], normal: 1.0", "values: [1.0]", "no first axis of 2 ranks"),
         ("ranks: 2", "ranks: 2\n    procedure: second_order", "is for one rank"),
         ("all_reduce(x)", "sin(x)\n    parallel: data\n    ranks: 1", "`parallel` takes several"),
+        ("all_reduce(x)", "sin(x)\n    parallel: sharded\n    ranks: 1", "takes several ranks"),
+        ("inputs:", "parallel: data\n    procedure: second_backward\n    inputs:", "once after"),
+        ("inputs:", "parallel: sharded\n    parameters:", "'x' is `by_rank`, and `parallel` keeps"),
     ],
 )
 def test_what_does_not_fit_the_ranks_is_refused(old, new, message):
     text = CASE.replace(old, new)
-    if "parallel" in new:
+    if "ranks: 1" in new:
         text = text.replace("    ranks: 2\n", "").replace(", by_rank: true", "")
     with pytest.raises(CaseError, match=message):
         load_text(text, "mine.yaml")
+
+
+SHARDED = """
+family: mine
+cases:
+  one:
+    title: One with sharded parameters
+    source: the suite's own
+    why: To be written, or refused.
+    ranks: 2
+    parallel: sharded
+    inputs: {x: {shape: [2, 2], normal: 1.0}}
+    parameters: {w: {shape: [2, 2], normal: 1.0}}
+    program:
+      - v = exp(x)
+      - recompute: block(x)
+        body: h = matmul(x, w); y = sin(h)
+      - z = add(y, v)
+    procedure: backward
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("sin(h)", "sin(h)", ""),
+        (
+            "body: h = matmul(x, w); y = sin(h)",
+            'body: ["h = matmul(x, w)", {recompute: inner(h), body: y = sin(h)}]',
+            "",
+        ),
+        ("block(x)", "block(x, w)", ""),
+        ("sin(h)", "add(h, v)", "reads an input or an intermediate tensor by closure"),
+        ("add(y, v)", "add(y, w)", "a parameter of several sharded modules"),
+        (
+            "z = add(y, v)",
+            "recompute: other(y)\n        body: z = matmul(y, w)",
+            "of several sharded",
+        ),
+        ("backward", "{train: {steps: 2, learning_rate: 0.1, made: once}}", ""),
+        (
+            "backward",
+            "{train: {steps: 2, learning_rate: 0.1, made: once, between: [{freeze: w}]}}",
+            "that are changed",
+        ),
+        ("backward", "{backward: {between: update}}", "that are changed"),
+        ("backward", "part", "some of the sharded parameters"),
+    ],
+)
+def test_each_sharded_module_holds_what_it_reads(old, new, message):
+    (case,) = load_text(SHARDED.replace(old, new), "mine.yaml")
+    adapter = read_adapter(Path(__file__).parent.parent / "adapters" / "torch")
+    (text,) = texts(adapter, [(case, adapter.variant("non-reentrant"))]).values()
+    if message:
+        assert isinstance(text, EmitFailure)
+        assert message in text.asked
+        return
+    assert not isinstance(text, EmitFailure), text
+    assert "fully_shard" in text.text

@@ -29,6 +29,7 @@ from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
 
 from . import storages
+from .notes import SHARDED
 from .settings import SETTINGS
 
 #: PyTorch's functions in which a rank may wait for others, of autograd and beneath it.
@@ -203,7 +204,13 @@ class Observer(Base):
 
     def unobserved(self, program: Program) -> Mapping[str, str]:
         if program.ranks > 1:
-            return {"peak memory": "a collective's thread frees what it has read at any time"}
+            peak = {"peak memory": "a collective's thread frees what it has read at any time"}
+            if SHARDED not in program.notes:
+                return peak
+            why = (
+                "`fully_shard` frees what ranks have gathered by resizing it, which is no operation"
+            )
+            return {**peak, "retained memory": why}
         if program.procedure != "functional":
             return {}
         why = (

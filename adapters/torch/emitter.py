@@ -31,7 +31,7 @@ from conformance.language.flow import returned
 from conformance.model.case import Again, Array, Case, Literal, Region, Segment, Tree
 from conformance.model.containers import Object
 
-from . import compiling, method, parallel, selective, wrapper
+from . import compiling, method, parallel, selective, sharded, wrapper
 from .selective import Policies
 
 #: Lines of `run`, by variant and procedure.
@@ -221,7 +221,7 @@ class Checkpoint(Calling):
 
     def write_helpers(self) -> None:
         if self.case.parallel:
-            self.code(parallel.MODULE)
+            self.code(parallel.MODULE if self.case.parallel == "data" else sharded.WHOLE)
         if self.policies is not None:
             self.policies.write_helpers()
         if self.variant.name == "contexts":
@@ -263,6 +263,8 @@ class TorchRun(Accumulating):
 
     def write_before(self) -> None:
         super().write_before()
+        if self.case.parallel == "sharded":
+            self.code(f"values |= {self.forward.sharded()}")
         if self.compiled is not None:
             for line in self.compiled(self.variant.name, self.case.procedure.kind):
                 self.code(line)
@@ -418,6 +420,10 @@ def emitter(case: Case, variant: Variant) -> Emitter:
         parts = parts.but(*parallel.IMPORTS)
     if case.parallel:
         parts = parts.but(lists="nothing")
+    if case.parallel == "sharded":
+        parts = parts.but(
+            *sharded.IMPORTS, shares=False, forward=sharded.Sharded, values=sharded.Values
+        )
     if variant.device != CPU:
         parts = parts.but(
             first=f'torch.set_default_device("{variant.device}")',

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from conformance.emit.emitter import Forward
 from conformance.emit.expressions import class_name, function
 from conformance.errors import NotOfferedError
-from conformance.model.case import Again, Region, walk
+from conformance.model.case import Again, Node, Region, Statement, flat, leaves, walk
 
 WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
 IMPORTS = (f"from {WRAPPER} import checkpoint_wrapper",)
@@ -35,21 +36,20 @@ class Wrapped(Forward):
                 self._write_classes(node)
         if self.path == "recomputed" and not _inside(region):
             return
-        given = self._given(region)
-        within = [r for r in _inside(region) if self._is_held(r, region)]
+        given, kept, within = self._given(region), self._kept(region), self._within(region)
         state = {array.name for array in self.case.state}
         with self.code.indent(f"class {self._class(region)}(nn.Module):"):
             if given or within:
                 with self.code.indent(f"def __init__({', '.join(['self', *given])}):"):
                     self.code("super().__init__()")
-                    for name in given:
+                    for name in kept:
                         if name in state:
                             self.code(f'self.register_buffer("{name}", {name})')
                         else:
                             self.code(f"self.{name} = {name}")
                     for inner in within:
                         self.code(f"self.{function(inner.name)} = {self._made(inner)}")
-            held = [*given, *(function(inner.name) for inner in within)]
+            held = [*kept, *(function(inner.name) for inner in within)]
             self.write_method("forward", region, held)
 
     def _class(self, region: Region) -> str:
@@ -63,16 +63,35 @@ class Wrapped(Forward):
         modules = dict.fromkeys(function(name) for name in called if name not in own)
         return [*region.captured(), *modules]
 
-    def _is_held(self, region: Region, parent: Region) -> bool:
-        """Whether a region's module can be a submodule: the parent is given all that it needs."""
-        return set(self._given(region)) <= set(self._given(parent))
+    def _kept(self, region: Region) -> list[str]:
+        """Those of a class's arguments that its own lines read, and not only the submodules."""
+        read = {*self._read(region.body, self._within(region)), *leaves(region.gives)}
+        return [name for name in self._given(region) if name in read]
+
+    def _read(self, nodes: Iterable[Node], held: Collection[Region]) -> Iterator[str]:
+        """The names that lines read, where the modules of the regions `held` are attributes."""
+        for node in flat(nodes):
+            if isinstance(node, Statement):
+                yield from node.names()
+                continue
+            yield from (*leaves(node.takes), *leaves(node.kwargs))
+            if isinstance(node, Again):
+                yield function(node.region)
+            elif node not in held:
+                yield from self._given(node)
+
+    def _within(self, region: Region) -> list[Region]:
+        """The regions inside a region whose modules are submodules: it is given all that they need."""
+        given = {*self._given(region)}
+        return [inner for inner in _inside(region) if {*self._given(inner)} <= given]
 
     def _made(self, region: Region) -> str:
         """The expression that makes a region's module, wrapped in `recomputed`."""
         module = f"{self._class(region)}({', '.join(map(self.body.name, self._given(region)))})"
-        if self.path == "plain":
+        how = self.recompute
+        if self.path == "plain" or not how.direct:
             return module
-        module, how = "None" if region.block == "invalid" else module, self.recompute
+        module = "None" if region.block == "invalid" else module
         if how.own is not None:
             return how.own_transform(module, region)
         options = how.option(region, "preserve_rng", "preserve_rng_state")

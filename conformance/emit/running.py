@@ -278,7 +278,7 @@ class Run(Part):
     def write_inference(self) -> None:
         """The forward pass with gradients off, and what `run` returns."""
         with self._indented(self.words.without_gradients):
-            self.code("outputs = forward(**values)", FORWARD)
+            self.code(f"outputs = {self.passed}", FORWARD)
         self.code(f'return {{"outputs": outputs{self.state_entry()}}}')
 
     def write_gradients(self) -> None:

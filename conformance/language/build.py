@@ -281,11 +281,13 @@ class CaseBuilder(Source):
             raise self.error(message, "procedure")
 
     def _check_ranks(self, program: Sequence[Node]) -> None:
-        """Refuse what takes several ranks in a program that runs on one."""
+        """Refuse what takes several ranks in a program that runs on one, and what several cannot do."""
         if self._model.ranks > 1:
             kind = self._procedure.kind
             if self._procedure.order > 1 or kind in (*FORWARD_MODE, "jacobian", "functional"):
                 raise self.error(f"procedure {kind!r} is for one rank", "procedure")
+            if self._model.parallel:
+                self._check_parallel()
             return
         hint = "write `ranks: 2` in the case"
         for node in walk(program):
@@ -297,6 +299,16 @@ class CaseBuilder(Source):
             if array.by_rank:
                 message = f"{array.name!r} is `by_rank`, and there is one rank"
                 raise self.error(message, hint=hint)
+
+    def _check_parallel(self) -> None:
+        """Refuse what no framework can do that spreads a program over ranks by itself."""
+        if self._procedure.kind in ("second_backward", "per_output"):
+            message = "`parallel` averages gradients once after a forward pass"
+            raise self.error(message, "procedure")
+        for array in self._arrays:
+            if array.by_rank and array.name in self._model.parameters:
+                message = f"{array.name!r} is `by_rank`, and `parallel` keeps parameters alike"
+                raise self.error(message, "parallel", key=True)
 
     def _read_outputs(self, program: Sequence[Node], known: set[str]) -> Tree:
         outputs = self._program.gives(self._model, "outputs", program, ())

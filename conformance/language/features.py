@@ -104,6 +104,7 @@ CAPABILITIES: Mapping[str, str] = {
     "segment": "one segment of a sequence of layers can be recomputed",
     "sequential": "the framework divides a sequence of layers into segments",
     "several-operations": "a region with more than one operation",
+    "sharded-parallel": "each of several ranks holds a part of each parameter",
     "single-call": "a region is called once, and not several times on its own result",
     "solve": "systems of linear equations",
     "third-order": "gradients of gradients of gradients",
@@ -133,6 +134,7 @@ CAPABILITIES: Mapping[str, str] = {
 RARE: Mapping[str, str] = {
     "ranks": "its programs run on one rank",
     "data-parallel": "its programs run on one rank",
+    "sharded-parallel": "its programs hold each parameter whole on each rank",
 }
 
 #: The capabilities for values of `between` that do not concern random generators.
@@ -173,6 +175,7 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "unseeded": lambda case: not case.seeded,
     "ranks": lambda case: case.ranks > 1,
     "data-parallel": lambda case: case.parallel == "data",
+    "sharded-parallel": lambda case: case.parallel == "sharded",
     "hooks": lambda case: bool(case.hooks),
     "accumulated-gradients": lambda case: case.procedure.after == "backward",
     "made-once": lambda case: case.procedure.made == "once",

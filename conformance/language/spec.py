@@ -548,9 +548,9 @@ class CaseModel(Model):
     """What a document printed, beside gradients."""
     ranks: Annotated[int, Field(ge=1, le=8)] = 1
     """On how many ranks the program runs. The sum of their losses is differentiated."""
-    parallel: OneOf["data"] | None = None
+    parallel: OneOf["data", "sharded"] | None = None
     """The framework spreads the program over the ranks: `data` averages the gradients of parameters
-    over them."""
+    over them. `sharded` does so, too, and each rank holds a part of each parameter."""
     use: Use = "unusual"
     """How common the program is. `everyday`: people who train models write it. `contract`: it breaks
     a rule that the frameworks document, as a function does that computes something else when it runs

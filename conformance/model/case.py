@@ -426,8 +426,9 @@ class Case:
     #: On how many ranks the program runs. What is differentiated is the sum of their losses.
     ranks: int = 1
     #: How the framework spreads the program over them: with `data`, the gradients of parameters are
-    #: averaged over all ranks; empty where the program says all itself.
-    parallel: OneOf["", "data"] = ""
+    #: averaged over all ranks; with `sharded`, each rank holds a part of each parameter, too; empty
+    #: where the program says all itself.
+    parallel: OneOf["", "data", "sharded"] = ""
 
     @property
     def family(self) -> str:

@@ -1,0 +1,4 @@
+"""What the emitter and the observer of a program agree on: its notes."""
+
+#: The parameters are sharded over the ranks.
+SHARDED = "parameters are sharded"
