@@ -178,6 +178,7 @@ def test_what_is_refused_not_offered_or_not_run_is_told_apart() -> None:
     lacks = unoffered(LACKS)
     assert answer(ASKED, [result(unoffered(REFUSES), run=RAISED)]).word == "raises"
     assert answer(ASKED, [result(lacks)]).word == "not offered"
+    assert answer(ASKED, [result(lacks, run=RAISED, plain=RAISED)]).word == "not offered"
     assert answer(ASKED, [result(verdict("error", Status.UNSUPPORTED))]).word == "not offered"
     assert answer(ASKED, []).word == "not run"
     right = result(RAN, verdict("gradient", Status.PASS), run=Run())

@@ -79,7 +79,8 @@ class History:
                 ran[cause] |= shown | {
                     release
                     for release, cell in cells.items()
-                    if cell != NOT_RUN and any(_unseen(cell) <= unseen for unseen in seen)
+                    if cell not in (NOT_RUN, NOT_OFFERED)
+                    and any(_unseen(cell) <= unseen for unseen in seen)
                 }
                 for release in shown:
                     found[cause][release] += 1
@@ -131,15 +132,16 @@ def written(history: History) -> str:
 
 def _cell(result: Result) -> str:
     """The causes of what deviates, `unexpected` for what has none, and the checks not observed."""
+    outcome = of_result(result)
+    if outcome in _QUIET:
+        return _QUIET[outcome]
     faulty = [verdict for verdict in result.verdicts if verdict.status.deviates]
     causes = sorted({v.known.cause for v in faulty if v.known is not None})
-    outcome = of_result(result)
     unexplained = (v for v in faulty if v.known is None and v.status is not Status.WARN)
     if any(unexplained) or outcome is Outcome.BROKEN:
         causes.append(UNEXPECTED)
     unseen = () if result.observation is None else sorted(result.observation.unobserved)
-    causes += [f"?{check.replace(' ', '-')}" for check in unseen]
-    return " ".join(causes) or _QUIET.get(outcome, "")
+    return " ".join([*causes, *(f"?{check.replace(' ', '-')}" for check in unseen)])
 
 
 def _causes(cells: Mapping[str, str]) -> set[str]:

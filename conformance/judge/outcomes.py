@@ -95,8 +95,10 @@ def of_verdict(verdict: Verdict, result: Result) -> Outcome:
         return Outcome.RAISES
     run = recomputed(result)
     if verdict.status is Status.UNSUPPORTED:
-        refused = verdict.check == "error" and run is not None and run.error is not None
-        return Outcome.RAISES if refused else Outcome.UNSEEN
+        if verdict.check != "error" or run is None or run.error is None:
+            return Outcome.UNSEEN
+        plain = result.observation and result.observation.plain.error
+        return Outcome.NOT_OFFERED if plain else Outcome.RAISES
     if verdict.status in (Status.PASS, Status.REPORT):
         return Outcome.RIGHT
     if verdict.check in _COST:
