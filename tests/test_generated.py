@@ -181,6 +181,15 @@ def test_what_a_region_keeps_that_no_backward_pass_goes_through() -> None:
     assert found.left == (2, UNIT + 64)  # y and w
 
 
+def test_a_region_that_is_made_once_keeps_all_that_its_object_holds() -> None:
+    once = "{train: {steps: 1, learning_rate: 0.1, made: once}}"
+    nodes = region("r", "y", "u = exp(w)"), "z = multiply(x, x)"
+    one = replace(case(*nodes, procedure=once), outputs=(Ref("z"), Ref("u")))
+    found = expect(one, "early-stop").memory
+    assert found is not None
+    assert found.left == (4, 2 * UNIT + 2 * 64)
+
+
 def test_what_a_region_keeps_whose_gradients_are_not_asked_for() -> None:
     one = replace(case(region("r", "x", "z = sin(w)"), procedure="part"), wrt=("x",))
     asked = replace(one, wrt=("w",))

@@ -106,6 +106,8 @@ def _left(case: Case, dataflow: Dataflow) -> tuple[int, int]:
     held = _held(dataflow, active, dataflow.outputs) - freed
     calls = [c for c in dataflow.calls if c.parent is None and not held.isdisjoint(c.steps)]
     kept = {n for call in calls for n in call.held - call.made}
+    # Regions that are made once are methods of an object, which holds all that the program starts from.
+    kept |= {*dataflow.leaves.values()} if calls and case.procedure.made == "once" else set()
     # The graph of an argument that no gradient reads is not in the plain run.
     more = held - dataflow.differentiated(active, dataflow.outputs)
     outside = [step for step in more if step.call is None]
