@@ -237,10 +237,9 @@ class Functions(Forward):
         return [*self.body.threaded(region.body), *key]
 
     def argument(self, tree: Tree, formal: Tree, region: Region) -> str:
-        references_of = self.body.references
-        if isinstance(tree, Ref) and references_of.takes_reference(formal, region):
-            return references_of.held(tree.name)
-        return self.body.tree(tree)
+        handed = self.body.references.handed(tree, formal, region)
+        with self.body.spelling({**self.body.spelled, **handed}):
+            return self.body.tree(tree)
 
     def write_results(self, node: Region | Again, expression: str, region: Region) -> None:
         references_of, threaded = self.body.references, self.body.threaded(region.body)

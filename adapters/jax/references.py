@@ -9,7 +9,6 @@ from conformance.emit.emitter import Emitter
 from conformance.model.case import (
     Again,
     Node,
-    Ref,
     Region,
     Statement,
     Tree,
@@ -90,9 +89,11 @@ class References:
         finally:
             self._held = before
 
-    def takes_reference(self, formal: Tree, region: Region) -> bool:
-        """Whether a region's function is handed a reference for `formal`."""
-        return isinstance(formal, Ref) and formal.name in self._over(region.body)
+    def handed(self, tree: Tree, formal: Tree, region: Region) -> Mapping[str, str]:
+        """The references that a region's function is handed for tensors in `tree`, by their names."""
+        over = self._over(region.body)
+        given = zip(leaves(tree), leaves(formal), strict=False)
+        return {here: self.held(here) for here, there in given if there in over}
 
     def _over(self, nodes: Iterable[Node]) -> set[str]:
         """The names that some nodes write over, as these nodes know them."""
