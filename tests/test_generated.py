@@ -190,6 +190,19 @@ def test_a_region_that_is_made_once_keeps_all_that_its_object_holds() -> None:
     assert found.left == (4, 2 * UNIT + 2 * 64)
 
 
+def test_a_region_keeps_what_leads_to_an_argument_that_is_frozen_at_first() -> None:
+    thawed = "{train: {steps: 2, learning_rate: 0.1, between: [{unfreeze: y}]}}"
+    text = HEAD.replace(
+        "y: {shape: [3, 4], normal: 0.5}", "y: {shape: [3, 4], normal: 0.5, gradient: false}"
+    )
+    nodes = "h = sin(y)", region("r", "h", "t = sin(w)"), "z = multiply(x, x)"
+    lines = "".join(f"      - {node}\n" for node in nodes)
+    (one,) = load_text(f"{text}{lines}    procedure: {thawed}\n", "f.yaml")
+    found = expect(replace(one, outputs=(Ref("z"), Ref("t"))), "early-stop").memory
+    assert found is not None
+    assert found.left == (3, 2 * UNIT + 64)  # h and w, and y for the gradient of h
+
+
 def test_what_a_region_keeps_whose_gradients_are_not_asked_for() -> None:
     one = replace(case(region("r", "x", "z = sin(w)"), procedure="part"), wrt=("x",))
     asked = replace(one, wrt=("w",))
