@@ -221,7 +221,7 @@ class Checkpoint(Calling):
 
     def write_helpers(self) -> None:
         if self.case.parallel:
-            self.code(parallel.MODULE if self.case.parallel == "data" else sharded.WHOLE)
+            self.code(parallel.MODULE if self.wraps_network else sharded.WHOLE)
         if self.policies is not None:
             self.policies.write_helpers()
         if self.variant.name == "contexts":

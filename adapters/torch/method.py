@@ -10,6 +10,8 @@ from conformance.emit.expressions import function
 from conformance.emit.layers import Layer, Networks, attributes, convolution
 from conformance.model.case import leaves
 
+from .modules import Modules
+
 _AFFINE = {"gamma": "weight", "beta": "bias"}
 _RUNNING = {"running_mean": "running_mean", "running_var": "running_var"}
 
@@ -35,11 +37,11 @@ class Layers(Base):
         self.attribute_of = attributes(filter(self.is_layer, statements))
 
 
-class Methods(Networks):
+class Methods(Networks, Modules):
     """A class per path, whose methods are the regions."""
 
     def write_forward(self, path: str) -> None:
-        code, case, layers = self.code, self.case, self.layers
+        case, layers = self.case, self.layers
         self.body.temporary = 0
         statements = [statement for _, statement in case.statements()]
         done = [s for s in statements if id(s) in layers.attribute_of]
@@ -47,19 +49,7 @@ class Methods(Networks):
         read |= layers.taken | set(leaves(case.outputs))
         attributes = [name for name in layers.held if name in read]
         name = "PlainNet" if path == "plain" else "RecomputedNet"
-        with code.indent(f"class {name}(nn.Module):"):
-            with code.indent(f"def __init__({', '.join(['self', *layers.held])}):"):
-                code("super().__init__()")
-                for held in attributes:
-                    code(f"self.{held} = {held}")
-                for statement in done:
-                    layers.write_layer(statement)
-            inputs = ", ".join(["self", *(value.name for value in case.inputs)])
-            own = {held: f"self.{held}" for held in attributes}
-            with code.indent(f"def forward({inputs}):"), self.body.spelling(own):
-                with self.autocast():
-                    self.body.write_nodes(case.program, "")
-                self.body.write_return(case.outputs)
+        with self.write_network(name, attributes, layers=done):
             for region in case.regions():
                 local = leaves(region.takes) + leaves(region.kwargs)
                 kept = [held for held in attributes if held not in local]

@@ -51,19 +51,9 @@ class Sharded(Wrapped):
         self.body.temporary = 0
         for region in regions:
             self._write_classes(region)
-        own, name = self._own(), f"{path.capitalize()}Net"
-        with code.indent(f"class {name}(nn.Module):"):
-            with code.indent(f"def __init__({', '.join(['self', *held])}):"):
-                code("super().__init__()")
-                for tensor in own:
-                    code(f"self.{tensor} = {tensor}")
-                for region in regions:
-                    self.write_held(region)
-            given = ", ".join(["self", *(value.name for value in self.case.inputs)])
-            names = [*own, *(function(region.name) for region in regions)]
-            spelled = {name: f"self.{name}" for name in names}
-            with code.indent(f"def forward({given}):"), self.body.spelling(spelled):
-                self.write_pass()
+        name = f"{path.capitalize()}Net"
+        with self.write_network(name, self._own(), regions=regions):
+            pass
         with code.indent(f"def {path}({', '.join(held)}):"):
             code(f"return fully_shard({name}({', '.join(held)}))")
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from conformance.emit.emitter import Forward
 from conformance.emit.expressions import class_name, function
 from conformance.errors import NotOfferedError
 from conformance.model.case import Again, Node, Region, Statement, flat, leaves, walk
+
+from .modules import Modules
 
 WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
 IMPORTS = (f"from {WRAPPER} import checkpoint_wrapper",)
 
 
-class Wrapped(Forward):
+class Wrapped(Modules):
     """A class per region. What a region captures are attributes of its module; a region inside
     another is a submodule, or made in `forward` where it captures what is computed there."""
 

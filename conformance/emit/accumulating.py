@@ -47,7 +47,7 @@ class Accumulating(Run):
 
     def write_before(self) -> None:
         """What stands before the first forward pass: making a network."""
-        if self.case.parallel == "data":
+        if self.wraps_network:
             self.code(f"network = {self._data_parallel}")
         elif self.forward.makes_network:
             held = self.values.given(self.layers.held)
@@ -70,7 +70,7 @@ class Accumulating(Run):
 
     @property
     def passed(self) -> str:
-        if self.case.parallel == "data":
+        if self.wraps_network:
             given = (f'{value.name}=values["{value.name}"]' for value in self.case.inputs)
             return f"network({', '.join(given)})"
         network = f"network({_read(value.name for value in self.case.inputs)})"
@@ -89,7 +89,7 @@ class Accumulating(Run):
         self.code(f"gradients = {self.values.gradients()}")
 
     def write_backward_before(self) -> None:
-        with self._indented("with network.no_sync():" if self.case.parallel == "data" else ""):
+        with self._indented("with network.no_sync():" if self.wraps_network else ""):
             self.write_forward_pass()
             self.write_start("loss.backward()", self.case.loss)
 

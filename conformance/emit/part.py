@@ -160,6 +160,11 @@ class Part:
         """Whether an object holds the regions, which are made once."""
         return self.case.procedure.made == "once" and not self.forward.makes_network
 
+    @property
+    def wraps_network(self) -> bool:
+        """Whether the framework's data parallelism wraps the forward pass and its parameters."""
+        return self.case.parallel == "data"
+
     def offered(self, word: str) -> str:
         """One of the framework's words (`hook`). Raises `NotOfferedError` if it is empty."""
         line: str = getattr(self.words, word)
