@@ -1273,6 +1273,16 @@ def test_an_inner_region_reads_by_closure_what_the_outer_one_takes_or_what_it_re
         assert any({"reads-outer", "nested-inside"} <= one for one in features.regions) == outer
 
 
+def test_a_key_that_a_region_reads_by_closure_is_an_array() -> None:
+    """NumPy's generators hold no array of the framework."""
+    for library, outer in (("framework", True), ("numpy", False)):
+        node = region("r", "x", "t = uniform_from(g, shape=[3, 4])")
+        text = f"{HEAD}      - {node}\n      - z = sin(t)\n"
+        given = f"g: {{generator: {library}, seed: 3}}, y: {{"
+        (features,) = features_of(load_text(text.replace("y: {", given), "f.yaml")[0]).regions
+        assert ("reads-outer" in features) == outer
+
+
 def test_a_mapped_region_fits_one_row_of_what_it_is_given() -> None:
     """The captured `y` is no row, so that a row and `y` make a table of each."""
     for body, fits in (("t = matmul(x, w)", True), ("t = add(x, y)", False)):

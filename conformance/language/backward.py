@@ -24,7 +24,7 @@ from conformance.language.operations import (
     saved_more,
 )
 from conformance.language.reach import STEPWISE, around, losses, reach, steps
-from conformance.model.case import Ref, Value, leaves, node_makes, walk
+from conformance.model.case import Generator, Ref, Value, leaves, node_makes, walk
 
 #: Procedures in which the framework is told which gradients are asked for.
 TOLD = ("part", "second_order", "third_order", "jacobian", "jvp_of_gradient", "gradient_of_jvp")
@@ -440,7 +440,9 @@ def _reads_outer(backward: Backward, call: Call) -> bool:
 
     read = {name for one in call.within() for name in one.region.captured()}
     names = read.difference(*map(own, around(call)))
-    return any(t.of != "value" for n, t in backward.flow.handles.items() if n in names)
+    keys = (v for v in backward.flow.case.inputs if isinstance(v, Generator))
+    arrays = {n for n, t in backward.flow.handles.items() if t.of != "value"}
+    return not names.isdisjoint(arrays.union(k.name for k in keys if k.library == "framework"))
 
 
 def _settings(of: Backward, call: Call) -> Callable[[Step], bool]:
@@ -639,7 +641,8 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         _positional_constant,
     ),
     "reads-outer": (
-        "a region reads by closure a tensor that no region around it has computed or takes",
+        "a region reads by closure a tensor, or a generator or key of the framework, that no region "
+        "around it has computed or takes",
         _reads_outer,
     ),
     "later-call-unreached": (
