@@ -383,12 +383,13 @@ def test_numbers_are_stable_with_what_was_drawn(drawn: float, stable: bool) -> N
     assert is_stable(one, [RandomSample("", "d", "forward", np.full((3, 4), drawn))]) is stable
 
 
+@pytest.mark.parametrize("drawing", ["dropout(a)", "rrelu(a)"])
 @pytest.mark.parametrize(("read", "stable"), [("d", False), ("e", True)])
-def test_whether_a_zero_was_dropped_is_not_seen(read: str, stable: bool) -> None:
+def test_what_a_zero_has_drawn_is_not_seen(drawing: str, read: str, stable: bool) -> None:
     first = (
         "s = stop_gradient(x)",
         "a = subtract(s, x)",
-        region("r", "a", "d = dropout(a)"),
+        region("r", "a", f"d = {drawing}"),
         "e = exp(x)",
     )
     one = case(*first, f"z = multiply({read}, x)")

@@ -39,8 +39,8 @@ def is_stable(
     """Whether rounding errors change nothing beyond a part of the tolerance, and nothing is infinite but
     elements of gradients; with the random numbers that a run has drawn, where these are given, with
     `errors` so many times as large as rounding alone, and as large as those of the operations that
-    `accuracy` names. What is drawn does not show whether a dropout has kept a zero, which must not
-    matter, either."""
+    `accuracy` names. What is drawn shows neither whether a dropout has kept a zero nor the slope of an
+    `rrelu` there, which must not matter, either."""
     if case.error is not None and not case.as_plain:
         return True
     size = next(s for tolerance, s in _ROUNDING.items() if case.tolerance.rtol <= tolerance)

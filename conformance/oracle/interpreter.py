@@ -245,8 +245,7 @@ class Interpreter:
         if not isinstance(x, Tensor):
             return tape.tensor(sample)
         if op == "rrelu":
-            slopes = np.divide(sample, x.data, out=np.ones(shape), where=x.data < 0)
-            return tape.leaky(x, slopes)
+            return tape.sloped(x, sample)
         p = options.get("p", OPERATIONS["dropout"].options["p"].default)
         assert isinstance(p, int | float)
         return tape.masked(x, sample != 0, p)

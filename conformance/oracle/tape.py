@@ -246,7 +246,8 @@ def rounding(change: Callable[[Elements], Elements]) -> AbstractContextManager[N
 
 
 def keeping_zeros() -> AbstractContextManager[None]:
-    """A `with` block in which a dropout keeps zeros, whatever its mask is: the result is the same."""
+    """A `with` block in which a dropout keeps zeros, whatever its mask is, and the slope that an `rrelu`
+    has drawn for a zero is another one: the result is the same."""
     return _set(keeping=True)
 
 
@@ -1123,6 +1124,12 @@ def rrelu(x: Tensor, low: float = 0.125, high: float = 1 / 3) -> Tensor:
     generator, uniform in [low, high)."""
     slopes = low + (high - low) * _state.generator.random(x.shape)
     return leaky(x, np.where(x.data > 0, 1.0, slopes))
+
+
+def sloped(x: Tensor, drawn: Elements) -> Tensor:
+    """`rrelu` with the slopes that a given result shows, none for a zero."""
+    slopes = np.where((x.data == 0) & _state.keeping, 0.0, 1.0)
+    return leaky(x, np.divide(drawn, x.data, out=slopes, where=x.data < 0))
 
 
 def leaky(x: Tensor, slopes: ArrayLike) -> Tensor:
