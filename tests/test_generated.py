@@ -1284,6 +1284,12 @@ def test_a_key_that_a_region_reads_by_closure_is_an_array() -> None:
         assert ("reads-outer" in features) == outer
 
 
+def test_an_operation_passes_zeros_to_an_argument_that_its_results_do_not_read() -> None:
+    for body, zeros in (("t = sin(y)", True), ("t = add(s, y)", False)):
+        one = case("s = sqrt(x)", region("r", "[s, y]", body), "z = exp(t)")
+        assert ("zeros-passed-as-operation" in features_of(one).case) is zeros
+
+
 def test_a_mapped_region_fits_one_row_of_what_it_is_given() -> None:
     """The captured `y` is no row, so that a row and `y` make a table of each."""
     for body, fits in (("t = matmul(x, w)", True), ("t = add(x, y)", False)):

@@ -24,7 +24,6 @@ from conformance.errors import NotOfferedError
 from conformance.language.backward import backward
 from conformance.language.containers import has_container
 from conformance.language.flow import Flow
-from conformance.language.operations import OPERATIONS
 from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, leaves, walk
 from conformance.model.containers import Listed
 
@@ -38,7 +37,7 @@ WORDS = replace(
         "import autograd.numpy as np",
         "from autograd import checkpoint, grad, jacobian, make_jvp, make_vjp, value_and_grad",
         "from autograd.builtins import dict, tuple",
-        "from autograd.extend import defvjp, primitive",
+        "from autograd.extend import defvjp, primitive, vspace",
         "from autograd.scipy.signal import convolve",
         "from autograd.scipy.special import erf, expit",
         "from autograd.tracer import getval",
@@ -98,14 +97,10 @@ class Handed(Functions):
 
 
 class Forwards(Transforms):
-    """`make_jvp` in forward mode, and `jacobian`."""
+    """`make_jvp` in forward mode, and Jacobians."""
 
     def write(self) -> None:
         code, case, kind = self.code, self.case, self.case.procedure.kind
-        every = (OPERATIONS[statement.op] for _, statement in case.statements())
-        unlike = any(operation.random or operation.unlike for operation in every)
-        if kind == "jacobian" and len(case.wrt) > 1 and unlike:  # each one runs forward again
-            raise NotOfferedError(self.variant.id, "Jacobians of one run for several tensors")
         flow = Flow(case)
         if kind == "jacobian" and not backward(flow).void.isdisjoint(flow.outputs[:1]):
             raise NotOfferedError(self.variant.id, "Jacobians of no elements")
@@ -116,11 +111,17 @@ class Forwards(Transforms):
             code("outputs = forward(**{**values, **wanted})", FORWARD)
             code("seen.append(outputs)")
             code(f"return {self.run.loss() if whole else self.place}", BACKWARD)
-        if kind == "jacobian":
+        if kind == "jacobian" and len(case.wrt) == 1:
+            name = repr(case.wrt[0])
+            code(f"of = jacobian(lambda x: output_of({{{name}: x}}))")
+            code(f"gradients = {{{name}: of(wanted[{name}])}}")
+        elif kind == "jacobian":  # as `jacobian`, which takes one tensor, and runs forward for each
+            code("vjp, output = make_vjp(output_of)(wanted)")
+            code("rows = [vjp(one) for one in vspace(output).standard_basis()]")
             code("gradients = {}")
             with code.indent("for name, value in wanted.items():"):
-                code("of = lambda x, name=name: output_of({**wanted, name: x})")
-                code("gradients[name] = jacobian(of)(value)")
+                code("whole = np.stack([row[name] for row in rows])")
+                code("gradients[name] = np.reshape(whole, output.shape + value.shape)")
         elif whole:
             code("gradients, again = make_jvp(grad(output_of))(wanted)(wanted)")
         elif kind == "jvp":

@@ -578,6 +578,14 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
             for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
         ),
     ),
+    "zeros-passed-as-operation": (
+        "a tensor has a gradient of zeros only where a gradient reaches regions as "
+        "`reached-as-operation` says",
+        lambda f: any(
+            opaque.tensors - needed.tensors
+            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
+        ),
+    ),
     "none-as-operation": (
         "a tensor has a gradient, but none where a gradient reaches regions as "
         "`reached-as-operation` says",
