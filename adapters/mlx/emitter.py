@@ -21,7 +21,7 @@ from conformance.emit.transforms import Transforms
 from conformance.errors import NotOfferedError
 from conformance.language.backward import backward
 from conformance.language.flow import Flow, Tensor
-from conformance.language.reach import steps
+from conformance.language.reach import losses, steps
 from conformance.model.case import FORWARD_MODE, Again, Array, Case, Region, walk
 
 from . import operations
@@ -200,9 +200,9 @@ def emitter(case: Case, variant: Variant) -> Emitter:
         raise NotOfferedError(
             variant.id, "a condition of Python's on a gradient that is taken inside"
         )
-    of = backward(Flow(case)) if case.uses(_SUMS) else None
-    sums = (step for step in of.every if step.statement.op in _SUMS) if of else ()
-    if of and any(not of.void.isdisjoint(step.read()) for step in sums):
+    of = backward(Flow(case))
+    summed = {t for step in of.every if step.statement.op in _SUMS for t in step.read()}
+    if not of.void.isdisjoint(summed.union(losses(of.flow))):
         # Now and then the kernel does not end, without recompute too.
         raise NotOfferedError(variant.id, "a sum over an axis without elements")
     return Emitter(case, variant, VARIANTS[variant.name])

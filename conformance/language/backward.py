@@ -364,7 +364,7 @@ def _result_changed(of: Backward, call: Call) -> bool:
 
 
 def _left_unread(of: Backward, call: Call) -> bool:
-    saved = {step for step in of.inside(call) if step in of.held and needed(step)}
+    saved = {step for step in of.inside(call) if step in of.held and of.saved(step)}
     passes = of.reach.passes if of.told else of.reach.asking_passes
     return any(saved & one.steps and saved - one.steps for one in passes)
 
