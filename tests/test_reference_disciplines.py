@@ -549,6 +549,15 @@ def test_procedures(discipline: str) -> None:
     assert 0 not in rerun
 
 
+def test_equal_operations_that_make_one_name_count_together_in_each_order() -> None:
+    of = "    gradients: {of: sum(z)}\n    procedure: second_order\n"
+    for names, most in (("ab", 3), ("aa", 6)):
+        one, other = names
+        body = region(f"{one} = exp(x)", f"{other} = exp({one})", f"z = sin({other})")
+        rerun = expect(case(body, rest=of), "minimal").executions["r", "", "rerun"]
+        assert max(rerun.counts) == most
+
+
 def test_gradient_of_a_later_weight_alone_reruns_nothing() -> None:
     program = case(
         "r(x):\n  m = matmul(x, w1)\n  a = tanh(m)\nz = matmul(a, w2)",

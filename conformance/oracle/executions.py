@@ -419,14 +419,23 @@ class Executions:
             return Allowed(counts, _REASONS["jacobian"])
         allowed = self._compiled(key, allowed, times)
         if procedure.order > 1 and (self.least or max(allowed.counts)):
-            each = max(allowed.counts)
-            if self.least:  # if every region around it ran again as a whole
-                each = sum(len(item.chain) for item in self.dataflow.items if item.key == key)
+            each = self._most(key) if self.least else max(allowed.counts)
             most = (2**procedure.order - 1) * each
             between = range(min(allowed.counts) + 1, most + 1)
             more = tuple(n for n in between if n not in allowed.counts)
             return Allowed((*allowed.counts, *more), _REASONS["second order"])
         return allowed
+
+    def _most(self, key: Key) -> int:
+        """How often it would run again if every region around it did as a whole; a region as often as
+        what is most frequent in it, where equal operations that make one name are counted together."""
+        alike = Counter[tuple[Key, str]]()
+        for item in self.dataflow.items:
+            if item.key == key:
+                alike[key, ""] += len(item.chain)
+            elif isinstance(item, Step) and (item.key[0], "") == key:
+                alike[item.key, item.statement.op] += len(item.chain)
+        return max(alike.values())
 
     def _compiled(self, key: Key, allowed: Allowed, times: int) -> Allowed:
         """The counts, and those that a compiler adds if the variant says `cheap`: it may run cheap
