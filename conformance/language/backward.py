@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache, partial
 from itertools import combinations, product
+from math import inf
 
 from conformance.language.flow import Call, Flow, Step, Tensor, redrawing, without_elements
 from conformance.language.operations import (
@@ -160,6 +161,25 @@ class Backward:
             if any(t in found and t.dtype == dtype for t in step.read()):
                 found.update(step.makes)
         return frozenset(found)
+
+    @cached_property
+    def degrees(self) -> Mapping[Tensor, float]:
+        """What depends on tensors that are asked for, with its degree as a polynomial of these in
+        pieces; `inf` for what is none."""
+        found: dict[Tensor, float] = dict.fromkeys(self.reach.wanted, 1)
+        for step in self.every:
+            operation = OPERATIONS[step.statement.op]
+            own = {n: max((found.get(t, 0) for t in r), default=0) for n, r in step.reads.items()}
+            degrees = [0.0]
+            for name in filter(own.get, operation.needs):
+                words = operation.needs[name][0]
+                if operation.name in STEPWISE or operation.random:
+                    words = frozenset()
+                bent = operation.name != "square" and words & {name, "out", "mask"}
+                factors = sum(own.get(word, 0) for word in words)
+                degrees.append(inf if bent else own[name] + factors)
+            found.update(dict.fromkeys(step.makes, max(degrees)))
+        return found
 
     @cached_property
     def shown(self) -> frozenset[Step]:
@@ -600,6 +620,11 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     "saved-read-twice": (
         "a function with its own gradient in a region reads twice what it has saved",
         lambda b, c: any(_saves_twice(step) and step in b.steps for step in b.inside(c)),
+    ),
+    "third-degree": (
+        "a loss depends on a result of a region that is no polynomial, in pieces, of at most second "
+        "degree of the tensors whose gradients are asked for",
+        lambda b, c: any(b.degrees.get(t, 0) > 2 for t in b.reach.needed.tensors & {*c.results}),
     ),
     "saves-view": (
         "a function with its own gradient in a region saves a view, or a part of a complex tensor",

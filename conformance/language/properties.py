@@ -604,6 +604,7 @@ FAMILIES: Mapping[str, str] = {
     "op": "the operation is in the region, or in one inside it",
     "through": "the operation is in the region, or in one inside it, and a gradient passes through it",
     "own": "the operation is in the region itself",
+    "hook-on": "a hook in the region, or in one inside it, is on the operation's result",
     "first": "the operation is the first of the region",
     "last": "a result of the region is the operation's",
     "keeps-last": "of the region's operations, it is the last whose gradient reads a value of forward",
@@ -634,9 +635,12 @@ def of_region(place: Place) -> Iterator[str]:
     """The features of a region."""
     yield from (word for word, (_, shows) in REGION.items() if shows(place))
     yield from (f"op:{s.op}" for s in place.statements)
-    inside = (step for call in place.calls for step in steps(call.items))
+    inside = [step for call in place.calls for step in steps(call.items)]
     asked = place.reach.needed.steps
     yield from (f"through:{step.statement.op}" for step in asked.intersection(inside))
+    hooking = (step for step in inside if OPERATIONS[step.statement.op].hooks)
+    on = (tensor.maker for step in hooking for tensor in step.read())
+    yield from (f"hook-on:{maker.op}" for maker in on if maker)
     yield from (f"own:{s.op}" for s in place.own())
     yield from (f"first:{s.op}" for s in place.statements[:1])
     for tensor in place.results:
@@ -656,7 +660,6 @@ def of_region(place: Place) -> Iterator[str]:
     yield from (f"last-saved:{s.statement.op}" for s in last if isinstance(s, Step))
     drawing = partial(of.draws_again, early=True, redrawn=True)
     yield from (f"draws-early:{o}" for o in RANDOM if any(drawing(c, {o}) for c in place.calls))
-    inside = (step for call in place.calls for step in of.inside(call))
     yield from (f"flows-through:{step.statement.op}" for step in inside if step in of.steps)
     yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from conformance.language.flow import Call, Flow, Step, Tensor, returned
+from conformance.language.flow import Call, Flow, Step, Tensor, parts, returned
 from conformance.language.operations import OPERATIONS, RANDOM, VIEWS
-from conformance.model.case import FORWARD_MODE, leaves
+from conformance.model.case import FORWARD_MODE, Literal, Ref, Tree, leaves
+from conformance.model.containers import Object
 
 #: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
 STEPWISE = frozenset({"relu", "rrelu", "abs", "maximum", "max", "max_pool2d"})
@@ -164,8 +165,9 @@ def through_regions(
 ) -> tuple[Reached, ...]:
     """What each backward pass reaches where each region is one operation: as soon as one of its
     results is reached, all its `entries` are, and it runs again as a whole, with the gradients of
-    all its results with respect to all its entries. A map takes a region apart: one that is mapped
-    does not run again. With `only`, no other tensors of the program's require a gradient."""
+    all its results with respect to all its entries; with `keywords`, not of results in objects. A map
+    takes a region apart: one that is mapped does not run again. With `only`, no other tensors of the
+    program's require a gradient."""
     every = frozenset(tensor for tensor in flow.given.values() if tensor.asks)
     given = every if only is None else every & only
     ends = losses(flow, handles=True)
@@ -181,7 +183,8 @@ def _back(
             if not recorded.isdisjoint(item.differentiable(handles=True)):
                 recorded.update(tensor for tensor in item.makes if tensor.floating)
         elif not recorded.isdisjoint(entries(item, keywords=keywords)):
-            recorded.update(_given_back(item))  # of integers, too, a gradient can be asked
+            # Of integers, too, a gradient can be asked.
+            recorded.update(_given_back(item, keywords))
             entered.add(item)
         else:  # what it returns as it is has the graph that it had
             recorded.update(tensor for tensor, before in _passed_on(item) if before in recorded)
@@ -194,14 +197,15 @@ def _back(
             continue
         if item not in entered:
             found.tensors |= {b for t, b in _passed_on(item) if t in found.tensors} & recorded
-        elif not found.tensors.isdisjoint(_given_back(item)):
+        elif not found.tensors.isdisjoint(_given_back(item, keywords)):
             found.tensors |= recorded & entries(item, keywords=keywords)
             if not item.region.mapped:
                 found.calls.add(item)
                 inside = entries(item, keywords=keywords, inside=True)
                 # A parameter is one by whatever way it came.
                 inside |= {t for t in item.inside if t.asks and t.handled.of == "parameter"}
-                inner = _back(item.items, inside, set(_given_back(item)), keywords)
+                ends = set(_given_back(item, keywords))
+                inner = _back(item.items, inside, ends, keywords)
                 found.steps |= inner.steps
                 found.calls |= inner.calls
     return found
@@ -221,11 +225,21 @@ def _followed(items: Sequence[Step | Call], found: set[Tensor]) -> set[Tensor]:
     return found
 
 
-def _given_back(call: Call) -> list[Tensor]:
-    """What a call returns, without what it leaves in a list, which has no gradient there."""
-    names = leaves(call.region.gives)
-    pairs = zip(names, call.returns, strict=True)
-    return [tensor for name, tensor in pairs if name not in call.region.left]
+def _given_back(call: Call, keywords: bool = False) -> list[Tensor]:
+    """What a call returns, without what it leaves in a list, which has no gradient there; with
+    `keywords`, without what is in an object, which implementations do not look into."""
+    gives, left = call.region.gives, call.region.left
+    found = zip(leaves(gives), call.returns, _in_objects(gives), strict=True)
+    return [t for name, t, lost in found if name not in left and not (keywords and lost)]
+
+
+def _in_objects(tree: Tree, within: bool = False) -> Iterator[bool]:
+    """For each name in a tree, whether it is in an object."""
+    if isinstance(tree, Ref | Literal):
+        yield from (within for _ in leaves(tree))
+    else:
+        for part in parts(tree):
+            yield from _in_objects(part, within or isinstance(tree, Object))
 
 
 def _passed_on(call: Call) -> Iterator[tuple[Tensor, Tensor]]:
