@@ -40,7 +40,7 @@ REGION: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
     "reached-with-keywords": (
         "the same as `reached-as-operation`, with arguments by keyword among those of the operation, "
         "without what is in an object among its results, and with those gradients alone that are asked "
-        "for where the procedure is `part`",
+        "for where the procedure is `part` or `functional`",
         lambda p: _reached(p, keywords=True),
     ),
     "reached-only-as-operation": (

@@ -41,7 +41,7 @@ from conformance.model.case import (
     leaves,
 )
 from conformance.model.case import Node as CaseNode
-from conformance.model.containers import Listed, Named, alike
+from conformance.model.containers import Listed, Named, Object, alike
 
 #: Derivatives are numbers modulo this prime.
 _PRIME = 2**61 - 1
@@ -149,6 +149,7 @@ class Run:
     case: Case
     opaque: bool
     lasting: bool = True
+    entered_by_all: bool = False
     names: _Names = field(default_factory=dict)
     entered: Counter[int] = field(default_factory=Counter)
     #: Whether a region detaches what it captures and returns, since no argument requires a gradient.
@@ -183,6 +184,7 @@ class Run:
             else:
                 self.names[value.name] = None
         self.given = dict(self.names)
+        self._parameters = [self.names[p.name] for p in self.case.parameters if p.gradient]
         #: The tensors whose gradients the program could ask for.
         tensors = {n: t for n, t in self.names.items() if isinstance(t, _Tensor)}
         self.asking = {name: tensor for name, tensor in tensors.items() if tensor.asks}
@@ -314,21 +316,34 @@ class Run:
                 inner[name] = _without_graph(inner[name])
             self._give(node, _build(region.gives, inner), names)
             return
-        given = [t for tree in node.takes if isinstance(tree, Ref) for t in _tensors(tree, names)]
+        given = self._entries(region, node, names)
         entry = self._node(given, (), 0, bool(given), "")
         recording, self._recording = self._recording, False
         asks = recording and any(tensor.asks for tensor in given)
         self._body(region, inner)
         self._recording = recording
         outcome = _build(region.gives, inner)
-        top = _top(_build(region.returns, inner))
+        top = self._results(region, inner)
         made = [self._result(tensor, given, asks and tensor.floating) for tensor in top]
         if asks:
             entry.results, entry.call = len(top), (region, node, dict(names))
             entry.kept = tuple(tensor for tensor in given if tensor.made)
             self._record(entry, made)
         results = dict(zip(map(id, top), made, strict=True))
-        self._give(node, _replaced(outcome, results), names)
+        self._give(node, _replaced(outcome, results, nested=self.entered_by_all), names)
+
+    def _entries(self, region: Region, node: Region | Again, names: _Names) -> list[_Tensor]:
+        """The tensors that are arguments of a region's node."""
+        trees = (*node.takes, *(node.kwargs.values() if self.entered_by_all else ()))
+        given = [t for tree in trees if isinstance(tree, Ref) for t in _tensors(tree, names)]
+        captured = map(names.get, region.captured() if self.entered_by_all else ())
+        return given + [t for t in captured if isinstance(t, _Tensor) and t in self._parameters]
+
+    def _results(self, region: Region, names: _Names) -> list[_Tensor]:
+        """The tensors that are results of a region's node."""
+        value = _build(region.returns, names)
+        found = _parts(value, objects=False) if self.entered_by_all else _top(value)
+        return [part for part in found if isinstance(part, _Tensor)]
 
     def _give(self, node: Region | Again, outcome: object, names: _Names) -> None:
         _bind(node.gives, outcome, names)
@@ -340,7 +355,7 @@ class Run:
         if the region captures it, and a new one for an argument."""
         if tensor in given:
             return tensor.alias(asks, view=True)
-        if tensor.view and not asks:
+        if (tensor.view or self.entered_by_all) and not asks:
             return tensor
         self.detaches |= tensor.asks and not asks
         tensor.requires, tensor.made = asks, None
@@ -466,7 +481,7 @@ class Run:
     def _again(self, node: _Node, numbers: list[int]) -> list[int | None]:
         """Run a region again, with a graph, and go back through it: the gradients of its arguments."""
         assert node.call is not None
-        if self._only:
+        if self._only and not self.entered_by_all:
             raise NodeError("refused")
         if self._running[node] > 1:  # what it comes to twice may be freed, which raises
             raise NodeError("endless")
@@ -474,20 +489,33 @@ class Run:
         region, call, names = node.call
         names = dict(names)
         detached = [t.alias(t.asks, view=False) for t in node.arguments]
-        inner = _given(region, call, names, iter(detached))
+        passing = iter(detached)
+        inner = _given(region, call, names, passing)
         moment, self._moment = self._moment, node.moment
         self.entered[node.moment] += 1
         self._body(region, inner)
         self._moment = moment
-        top = _top(_build(region.returns, inner))
+        top = self._results(region, inner)
         ends = [(t, number) for t, number in zip(top, numbers, strict=True) if t.asks]
-        if not ends:
+        if not self.entered_by_all and not ends:
             raise NodeError("no-result")
-        if any(t.view and t.made is None for t, _ in ends):
+        if not self.entered_by_all and any(t.view and t.made is None for t, _ in ends):
             raise NodeError("detached")
+        passed = len(detached) - len(list(passing))  # not what it reads by closure
+        leaves = [*detached[:passed], *node.arguments[passed:]]
+        before = [(t.gradient, t.passes) for t in leaves]
+        for tensor in leaves:
+            tensor.gradient = None
+        only = self._only
+        if self.entered_by_all:
+            self._only = {t.made or t: t for t in leaves}
         self._pass(ends)
+        self._only = only
         self._running[node] -= 1
-        return [tensor.gradient for tensor in detached]
+        found = [t.gradient or 0 if self.entered_by_all else t.gradient for t in leaves]
+        for tensor, (gradient, passes) in zip(leaves, before, strict=True):
+            tensor.gradient, tensor.passes = gradient, passes
+        return found
 
 
 def _through(node: _Node, numbers: list[int | None], argument: int) -> int | None:
@@ -564,16 +592,20 @@ def _top(value: object) -> list[_Tensor]:
     return [part for part in parts if isinstance(part, _Tensor)]
 
 
-def _parts(value: object) -> Iterator[object]:
+def _parts(value: object, *, objects: bool = True) -> Iterator[object]:
     """What is in a container, and in those in it; or what is none."""
     if not isinstance(value, tuple | dict):
         yield value
-        return
-    for part in value.values() if isinstance(value, dict) else value:
-        yield from _parts(part)
+    elif objects or not isinstance(value, Object):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _parts(part, objects=objects)
 
 
-def _replaced(value: object, results: Mapping[int, _Tensor]) -> object:
+def _replaced(value: object, results: Mapping[int, _Tensor], *, nested: bool = False) -> object:
+    if nested and isinstance(value, dict):
+        return alike(value, {k: _replaced(v, results, nested=True) for k, v in value.items()})
+    if nested and isinstance(value, tuple):
+        return alike(value, (_replaced(part, results, nested=True) for part in value))
     if isinstance(value, Named):
         return Named((key, results.get(id(part), part)) for key, part in value.items())
     if isinstance(value, tuple) and not isinstance(value, Listed):

@@ -16,9 +16,10 @@ from conformance.model.case import Loss
 
 class Nodes:
     """What goes otherwise where regions are nodes of the graph, and what is `raised`, in a word. With
-    `called`, they are called directly, and what they leave in a list has no graph there."""
+    `called`, they are called directly, and what they leave in a list has no graph there. With `by_all`,
+    they are nodes of all that goes into them (`Run.entered_by_all`)."""
 
-    def __init__(self, flow: Flow, *, called: bool = False) -> None:
+    def __init__(self, flow: Flow, *, called: bool = False, by_all: bool = False) -> None:
         case = flow.case
         self.case = case
         #: Whether the program raises without recompute, where that is left open.
@@ -34,7 +35,7 @@ class Nodes:
         self.raised = ""
         try:
             direct = Run(case, opaque=False)
-            opaque = Run(case, opaque=not called, lasting=not called)
+            opaque = Run(case, opaque=not called, lasting=not called, entered_by_all=by_all)
         except NodeError as error:
             self.raised = str(error)
             return
@@ -103,7 +104,8 @@ def _steps(run: Run, losses: Sequence[Loss], wanted: Collection[str] = ()) -> It
     for number, loss in enumerate(losses, 1):
         for tensor in run.asking.values():
             tensor.gradient, tensor.passes = None, 0
-        only = case.wrt if kind in TOLD else wanted
+        some = kind in TOLD or (run.entered_by_all and kind == "functional")
+        only = case.wrt if some else wanted
         if kind != "jacobian" or run.asks(loss):  # that of a constant is zeros
             run.backward(loss, only, retain=number < len(losses))
         entered: Counter[str] = Counter()
@@ -122,6 +124,12 @@ def of(flow: Flow) -> Nodes:
 def of_left(flow: Flow) -> Nodes | None:
     """What goes otherwise where what regions leave in a list has no graph; `None` where none does."""
     return Nodes(flow, called=True) if any(r.left for r in flow.case.regions()) else None
+
+
+@lru_cache(maxsize=4)
+def of_all(flow: Flow) -> Nodes:
+    """What goes otherwise in a program whose regions are nodes of all that goes into them."""
+    return Nodes(flow, by_all=True)
 
 
 #: The beginning of what the features mean.
@@ -226,6 +234,19 @@ _OF_LISTS: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
 }
 
 
+_OF_ALL: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
+    "whole-hooks-nothing": (
+        "as `node-hooks-nothing`, if arguments by name and parameters that a region reads by closure go "
+        "into the node, too",
+        lambda n: n.raised == "hook",
+    ),
+}
+
+
+def _of_all(shows: Callable[[Nodes], bool], flow: Flow) -> bool:
+    return shows(of_all(flow))
+
+
 def _of_nodes(shows: Callable[[Nodes], bool], flow: Flow) -> bool:
     return shows(of(flow))
 
@@ -238,5 +259,6 @@ def _of_left(shows: Callable[[Nodes], bool], flow: Flow) -> bool:
 #: Features of a case.
 FEATURES: Mapping[str, tuple[str, Callable[[Flow], bool]]] = {
     **{word: (means, partial(_of_nodes, shows)) for word, (means, shows) in _OF_NODES.items()},
+    **{word: (means, partial(_of_all, shows)) for word, (means, shows) in _OF_ALL.items()},
     **{word: (means, partial(_of_left, shows)) for word, (means, shows) in _OF_LISTS.items()},
 }

@@ -341,8 +341,9 @@ class Reach:
     @cached_property
     def keyword_passes(self) -> tuple[Reached, ...]:
         """What is reached through regions if arguments by keyword are among those of the operation, and
-        the framework is told which gradients are asked for where the procedure is `part`."""
-        part = self._flow.case.procedure.kind == "part"
+        the framework is told which gradients are asked for where the procedure is `part` or
+        `functional`."""
+        part = self._flow.case.procedure.kind in ("part", "functional")
         return through_regions(self._flow, keywords=True, only=self.wanted if part else None)
 
 
