@@ -7,6 +7,7 @@ once, `Primitive.recompute` does without a cell and configures the operation its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from conformance.drivers.adapter import Variant
 from conformance.emit.emitter import RAISE_IF, Emitter, Parts, Words
@@ -129,13 +130,16 @@ VARIANTS: Mapping[str, Parts] = {
 
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant in PyNative mode or in graph mode. Raises `NotOfferedError` where
-    parameters change that backward reads, or what a mapped function has saved is written over: it reads
-    them as they are then, without recompute too. So it does where gradients of gradients of a batch
-    normalisation are taken: the kernel reads memory that is not its own, gives NaN and ends the process;
-    and in PyNative mode where the result of an average pool is written over, whose gradient is then
-    zero."""
+    parameters change that backward reads, or what a mapped function has saved is written over, or in
+    PyNative mode what a tangent needs: it reads them as they are then, without recompute too. So it does
+    where gradients of gradients of a batch normalisation are taken: the kernel reads memory that is not
+    its own, gives NaN and ends the process; and in PyNative mode where the result of an average pool is
+    written over, whose gradient is then zero."""
     changing = case.procedure.between == "update" or any(r.mapped for r in case.regions())
-    if changing and "saved-overwritten" in features_of(case).case:
+    back = case
+    if case.procedure.kind == "jvp" and not compiles(variant.name):  # two backward passes
+        back, changing = replace(case, procedure=replace(case.procedure, kind="backward")), True
+    if changing and "saved-overwritten" in features_of(back).case:
         raise NotOfferedError(variant.id, "what backward reads, changed before")
     if case.procedure.order > 1 and case.uses(frozenset({"batch_norm"})):
         raise NotOfferedError(variant.id, "gradients of gradients of a batch normalisation")
