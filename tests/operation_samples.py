@@ -236,6 +236,7 @@ IN_CASES = {
     "real",
     "imag",
     "switched_sin",
+    "to_default",
     "doubled_sin",
     "raise_in_rerun",
     "accumulate_sin",

@@ -44,6 +44,7 @@ PASSED_OVER: dict[str, tuple[str, Any]] = {
     "state": ("run.state_entries", lambda self: []),
     "generators": ("run.generators_entry", lambda self: ""),
     "autocast": ("forward.write_forward", uncast),
+    "around": ("forward.default_dtype", lambda self: nullcontext()),
     "autocast inside": ("forward.casting", lambda self, region: nullcontext()),
     "mapped": (
         "forward.write_call",

@@ -87,6 +87,8 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("sequence", [("      - z =", "      - {sequence: part, segments: 1, takes: y, layers: [[y = sin(y)]]}\n      - z =")], {"segment"}, set()),
     ("accumulated", [("    program:", "    state:\n      t: {shape: [3], full: 0.0}\n    program:"), ("sin(h)", "accumulate_sin(h, t)")], {"accumulate"}, set()),
     ("autocast", [(OF, OF + "    autocast: bfloat16\n")], {"autocast", "autocast-bfloat16"}, set()),
+    ("default-dtype", [("sin(h)", "to_default(h)")], {"default-dtype"}, set()),
+    ("around", [("sin(h)", "to_default(h)"), (OF, OF + "    around: {forward: default-float64}\n")], {"default-dtype"}, set()),
     ("autocast-float16", [(OF, OF + "    autocast: float16\n")], {"autocast"}, set()),
     ("forward-rule", [("sin(h)", 'custom_sin(h, rule=\'forward\')')], {"forward-rule"}, set()),
     ("reverse-rule", [("sin(h)", "custom_sin(h)")], set(), set()),

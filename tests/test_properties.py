@@ -160,6 +160,7 @@ TABLE = [
       "z = sin(y)"],
      [unsteady("operations"), "z = sin(y)"]),
     ("switch-read", [{**SIN, "body": "y = switched_sin(x)"}, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("op:to_default", [{**SIN, "body": "y = to_default(x)"}, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("captured-parameter-read", [{**SIN, "body": "h = add(x, w); y = sin(h)"}, "z = sin(y)"],
      [{**SIN, "body": "h = sin(x); y = add(h, w)"}, "z = sin(y)"]),
     ("overwritten-read", ["h = sin(x)", OVERWRITES, "z = sin(y)"], ["h = sin(x)", SIN, "z = sin(y)"]),

@@ -203,6 +203,7 @@ TRIALS = [
     Trial("split", [(4, 3)], {"sections": 2}),
     Trial("split", [(2, 6)], {"sections": 3, "axis": -1}),
     Trial("astype", [(3, 4)], {"dtype": "float64"}),
+    Trial("to_default", [(3, 4)], {"dtype": "float64"}),
     Trial("raise_if", [(3, 4)], call=lambda x: tape.raise_if(x, False)),
 ]
 EPS = 1e-6
@@ -416,6 +417,7 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("to_complex", "real", "imag"), lambda a, b: np.sin(a) * b),
     "counted_sin": lambda x, seen: np.sin(x),
     "switched_sin": np.sin,
+    "to_default": lambda x, dtype: x,
     "doubled_sin": lambda x: 2 * np.sin(x),
     "raise_in_rerun": lambda x, flag: np.sin(x),
     "accumulate_sin": np.sin,

@@ -429,6 +429,7 @@ def emitter(case: Case, variant: Variant) -> Emitter:
         *backend.imports,
         "from keras import ops",
         without_gradients=backend.without_gradients,
+        default_dtype='keras.config.set_floatx("{dtype}")',
     )
     if name == "jax":
         parts = parts.but("import jax", registered="@jax.tree_util.register_dataclass")

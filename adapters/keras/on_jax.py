@@ -24,6 +24,7 @@ from jax.extend.core import set_current_trace, take_current_trace
 from keras.src.backend.common import global_state
 from keras.src.utils import jax_utils
 
+from conformance.language.operations import CASTS
 from conformance.model.observation import Execution, Leaf, Observation, Phase, RandomSample, Run
 from conformance.model.program import SET, Program, Site
 from conformance.observe.worker.loaded import LoadedProgram, load_program
@@ -140,8 +141,11 @@ class Observer(Base):
         completed += Counter({(site, "forward"): counts.forward[site] for site in inside})
         completed += Counter({(site, "rerun"): counts.rerun[site] for site in inside})
         # NumPy and Python draw while a region is traced: a constant, which no equation draws.
-        hidden = {site for site, _ in completed if site.op in hosts.SOURCES and site not in known}
-        shown = {key: n for key, n in completed.items() if key[0] not in hidden}
+        # A cast to the dtype that a tensor has is no equation either.
+        unseen = {site for site, _ in completed if site not in known}
+        hidden = {site for site in unseen if site.op in hosts.SOURCES}
+        casts = {site for site in unseen if site.region and site.op in CASTS}
+        shown = {key: n for key, n in completed.items() if key[0] not in hidden | casts}
         told = program.random and not hidden
         return replace(
             run,

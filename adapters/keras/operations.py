@@ -124,6 +124,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "split": "ops.split({x}, {sections}, axis={axis})",
     "to_complex": "ops.view_as_complex(ops.stack([{a}, {b}], axis=-1))",
     "astype": 'ops.cast({x}, "{dtype}")',
+    "to_default": "ops.cast({x}, keras.config.floatx())",
     "stop_gradient": "ops.stop_gradient({x})",
     "uniform": _uniform,
     "uniform_from": _uniform,

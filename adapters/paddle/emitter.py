@@ -107,6 +107,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "concat": "paddle.concat({arrays}, axis={axis})",
     "split": "paddle.split({x}, {sections}, axis={axis})",
     "astype": '{x}.astype("{dtype}")',
+    "to_default": "{x}.astype(paddle.get_default_dtype())",
     "asks_gradient": "not {x}.stop_gradient",
     "uniform": _uniform,
     "uniform_from": 'paddle.to_tensor({generator}.uniform({low}, {high}, {shape}), dtype="float32")',
@@ -144,6 +145,7 @@ WORDS = Words(
     seeding="paddle.seed({seed})",
     drawing="paddle.rand([1])",
     without_gradients="with paddle.no_grad():",
+    default_dtype='paddle.set_default_dtype("{dtype}")',
     hook='values["{name}"].register_hook(lambda _: fired.append("{name}"))',
     halving="""
         with paddle.no_grad():

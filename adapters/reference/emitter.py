@@ -35,6 +35,7 @@ WORDS = Words(
     seeding="tape.seed({seed})",
     drawing="tape.uniform((3,))",
     without_gradients="with tape.no_gradient():",
+    default_dtype='tape.set_default_dtype("{dtype}")',
     rank="tape.rank()",
     start="""
         def on_rank():

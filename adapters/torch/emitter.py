@@ -109,6 +109,7 @@ OPERATIONS: Mapping[str, Writer] = {
     "concat": "torch.cat({arrays}, dim={axis})",
     "split": _split,
     "astype": "{x}.to(torch.{dtype})",
+    "to_default": "{x}.to(torch.get_default_dtype())",
     "asks_gradient": "{x}.requires_grad",
     "uniform": _uniform,
     "uniform_from": _uniform,
@@ -154,6 +155,7 @@ WORDS = Words(
     seeding="torch.manual_seed({seed})",
     drawing="torch.rand(3)",
     without_gradients="with torch.no_grad():",
+    default_dtype="torch.set_default_dtype(torch.{dtype})",
     autocast='with torch.autocast("cpu", dtype=torch.{dtype}):',
     hook='values["{name}"].register_hook(lambda _: fired.append("{name}"))',
     halving="""

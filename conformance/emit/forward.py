@@ -226,7 +226,7 @@ class Forward(Part):
 
     def write_pass(self) -> None:
         """The forward pass, from what is given to the outputs."""
-        with self.autocast():
+        with self.autocast(), self.default_dtype():
             self.body.write_nodes(self.case.program, "")
         self.body.write_return(self.case.outputs)
 
@@ -279,6 +279,21 @@ class Forward(Part):
             return nullcontext()
         self.code.wrote("autocast")
         return self.code.indent(self.words.autocast.format(dtype=self.case.autocast))
+
+    @contextmanager
+    def default_dtype(self) -> Iterator[None]:
+        """A context in which the lines of the whole pass are written, with another default dtype if the
+        case asks for it."""
+        if not self.case.around:
+            yield
+            return
+        self.code.wrote("around")
+        line = self.offered("default_dtype")
+        self.code(line.format(dtype=self.case.around.removeprefix("default-")))
+        with self.code.indent("try:"):
+            yield
+        with self.code.indent("finally:"):
+            self.code(line.format(dtype="float32"))
 
     def serves_both(self, region: Region) -> bool:
         """Whether both paths may share a region's function: it calls no other region (which might be

@@ -95,6 +95,8 @@ class Words:
     without_gradients: str = ""
     #: The head of the `with` of the framework's autocast; `{dtype}` stands for the dtype.
     autocast: str = ""
+    #: The call that sets the framework's default dtype; `{dtype}` stands for the dtype.
+    default_dtype: str = ""
     #: The framework's vectorising map of a function over the first axis of its arguments.
     vmap: str = ""
     #: The line that registers a gradient hook on a tensor of `values`; the hook appends `{name}` to the

@@ -26,7 +26,7 @@ from conformance.language.build import TOLERANCES
 from conformance.language.features import required_by
 from conformance.language.flow import Flow, Tensor
 from conformance.language.load import load_text
-from conformance.language.operations import OPERATIONS, Operation
+from conformance.language.operations import DRAWS, OPERATIONS, Operation
 from conformance.language.reach import active, steps, wanted
 from conformance.model.case import Case, Value
 from conformance.oracle import tape
@@ -154,6 +154,7 @@ class _Program:
         self.words = self._words(unsteady)
         self.between = vocabulary.between(self.words)
         wanted += vocabulary.changed_by(self.words)
+        tape.set_default_dtype("float64" if "around" in self.words else "float32")
         lasting = "once" in str(self.words.get("procedure"))
         if lasting and choices.chance(50):  # a flag can be set between two steps
             wanted += [
@@ -162,7 +163,10 @@ class _Program:
         off = self.words.get("procedure") in ("inference", {"backward": {"after": "inference"}})
         # With gradients off, none is taken, and frameworks differ on what requires one.
         apart = ("gradient-inside", "gradient-flag") if off else ()
-        operations = [o for o in known.operations if o.capability not in apart]
+        unfit = DRAWS if "around" in self.words else frozenset()
+        operations = [
+            o for o in known.operations if o.capability not in apart and o.name not in unfit
+        ]
         steep = choices.chance(4) and "train" not in str(self.words.get("procedure"))
         dtypes = _DTYPES if "bfloat16" in known.allowed else _DTYPES[:-1]
         fill = FROM_ZERO if steep else SIGNED
@@ -230,7 +234,9 @@ class _Program:
         raw |= told
         changed = vocabulary.changed_by(self.words)
         if changed and not any(o in self.statements.used for o in changed):
-            del raw["procedure"]
+            self.words.pop("around", None)
+            raw.pop("procedure", None)
+            raw.pop("around", None)
         return next(filter(self._fits, self._trained(raw)), raw)
 
     def _trained(self, raw: Raw) -> Iterator[Raw]:

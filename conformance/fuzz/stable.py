@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 
 from conformance.judge.arrays import against_others, differs, inaccuracy, quantities
+from conformance.language.features import required_by
 from conformance.model.case import Case, Tolerance
 from conformance.model.observation import Array, Expected, RandomSample
 from conformance.oracle import tape
@@ -44,6 +45,8 @@ def is_stable(
     if case.error is not None and not case.as_plain:
         return True
     size = next(s for tolerance, s in _ROUNDING.items() if case.tolerance.rtol <= tolerance)
+    if not {"bfloat16", "autocast-bfloat16"} & required_by(case):
+        size = min(size, _ROUNDING[1e-2])
     size = max(errors * size, inaccuracy(case, accuracy))
     whole = against_others(case, accuracy)
     tolerance = Tolerance(whole.rtol * _PART, whole.atol * _PART)

@@ -111,7 +111,8 @@ def of_containers() -> tuple[tuple[str, frozenset[str]], ...]:
 @cache
 def of_cases() -> tuple[tuple[Word, frozenset[str]], ...]:
     """The words of cases, procedures among them, with the features that each adds."""
-    words = [*_procedures(), *_of_model(spec.CaseModel)]
+    around = (Word("around", {w.key: w.value}) for w in _of_model(spec.AroundModel))
+    words = [*_procedures(), *_of_model(spec.CaseModel), *around]
     found = ((word, _features({}, {word.key: word.value})) for word in words)
     return tuple((word, features) for word, features in found if features is not None)
 
@@ -153,8 +154,9 @@ def between(words: Mapping[str, Any]) -> str:
 
 
 def changed_by(words: Mapping[str, Any]) -> list[Operation]:
-    """The operations that a case with these words changes between forward and backward."""
-    return [o for o in OPERATIONS.values() if o.between and o.between == between(words)]
+    """The operations that compute something else in the rerun of a case with these words."""
+    settings = {between(words), *words.get("around", {}).values()}
+    return [o for o in OPERATIONS.values() if o.between and o.between in settings]
 
 
 def required(raw: Mapping[str, Any]) -> frozenset[str]:

@@ -15,6 +15,7 @@ from math import inf
 
 from conformance.language.flow import Call, Flow, Step, Tensor, redrawing, without_elements
 from conformance.language.operations import (
+    CASTS,
     CENTRED,
     GLOBAL,
     OPERATIONS,
@@ -157,7 +158,7 @@ class Backward:
         """The parameters, and what a cast to the dtype that they have gives back."""
         found = {tensor for tensor in self.flow.given.values() if tensor.of == "parameter"}
         for step in self.every:
-            dtype = step.statement.options["dtype"] if step.statement.op == "astype" else ""
+            dtype = step.statement.options["dtype"] if step.statement.op in CASTS else ""
             if any(t in found and t.dtype == dtype for t in step.read()):
                 found.update(step.makes)
         return frozenset(found)

@@ -14,7 +14,7 @@ from conformance.language.changes import read_changes, with_changes
 from conformance.language.features import CAPABILITIES
 from conformance.language.flow import Flow
 from conformance.language.laws import LAWS
-from conformance.language.operations import BOOLS, COLLECTIVES, OPERATIONS
+from conformance.language.operations import BOOLS, COLLECTIVES, DRAWS, OPERATIONS
 from conformance.language.program import ProgramBuilder
 from conformance.language.reach import updated
 from conformance.language.source import KeyPath, Source, described, explain, is_finite
@@ -82,7 +82,12 @@ class CaseBuilder(Source):
         generators = {i.name for i in inputs if isinstance(i, Generator)}
         values = {i.name for i in inputs if isinstance(i, Value)}
         may_raise = isinstance(model.error, spec.ErrorModel)
-        self._program = ProgramBuilder(self, generators, values, may_raise=may_raise)
+        around = model.around.forward if model.around else ""
+        self._program = ProgramBuilder(
+            *(self, generators, values),
+            may_raise=may_raise,
+            default_dtype=around.removeprefix("default-") or "float32",
+        )
         parameters = tuple(self._tensors(model.parameters, "parameters", True))
         state = tuple(self._tensors(model.state, "state", False))
         given = (*inputs, *parameters, *state)
@@ -139,6 +144,7 @@ class CaseBuilder(Source):
             keeps=isinstance(release, spec.ReleaseModel),
             law=law,
             autocast=model.autocast or "",
+            around=around,
             hooks=tuple(gradients.hooks),
             differs=model.differs or "",
             parallel=model.parallel or "",
@@ -266,13 +272,18 @@ class CaseBuilder(Source):
         takes one itself."""
         used = {node.op for node in walk(program) if isinstance(node, Statement)}
         procedure, model = self._procedure, self._model
-        changing = {
-            o.name for o in OPERATIONS.values() if o.between and o.between == procedure.between
-        }
-        if changing and used.isdisjoint(changing):
-            message = f"nothing in this program reads what {procedure.between!r} changes"
-            hint = f"{' and '.join(sorted(changing))} reads it"
-            raise self.error(message, "procedure", "backward", "between", hint=hint)
+        places = {procedure.between: ("procedure", "backward", "between")}
+        if model.around:
+            places[model.around.forward] = ("around", "forward")
+        for word, place in places.items():
+            changing = {o.name for o in OPERATIONS.values() if o.between and o.between == word}
+            if changing and used.isdisjoint(changing):
+                message = f"nothing in this program reads what {word!r} changes"
+                hint = f"{' and '.join(sorted(changing))} reads it"
+                raise self.error(message, *place, hint=hint)
+        if model.around and (drawing := min(used & DRAWS, default="")):
+            message = f"{drawing} draws float32, and frameworks draw the default dtype"
+            raise self.error(message, "around", hint="leave out `around`, or use dropout")
         if procedure.between == "update" and not model.parameters:
             raise self.error("there is no parameter to update", "procedure", "backward", "between")
         slopes = {n for n in used if OPERATIONS[n].capability == "gradient-inside"}

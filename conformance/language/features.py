@@ -42,6 +42,7 @@ CAPABILITIES: Mapping[str, str] = {
     "autocast-bfloat16": "autocast is to bfloat16, and not to float16",
     "autocast-inside": "a region's function enters autocast itself",
     "batch-norm": "batch normalisation in training, with running statistics as state",
+    "default-dtype": "the framework has a default dtype, which a program casts to",
     "backward-autocast": "backward is called under autocast, and forward was not",
     "backward-no-gradients": "backward is called where gradients are switched off",
     "between": "something happens between forward and backward",
@@ -172,6 +173,7 @@ def _autocast(case: Case) -> set[str]:
 _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "autocast": lambda case: bool(_autocast(case)),
     "autocast-bfloat16": lambda case: "bfloat16" in _autocast(case),
+    "default-dtype": lambda case: bool(case.around),
     "unseeded": lambda case: not case.seeded,
     "ranks": lambda case: case.ranks > 1,
     "data-parallel": lambda case: case.parallel == "data",
@@ -316,9 +318,8 @@ def _by_statement(case: Case, owner: str, statement: Statement) -> Iterator[str]
     operation = OPERATIONS[statement.op]
     if operation.capability:
         yield operation.capability
-    for name, value in statement.options.items():
-        told = operation.options[name]
-        if told.capability and value != told.default:
+    for name, told in operation.options.items():
+        if told.capability and statement.options.get(name, told.default) != told.default:
             yield told.capability
     if statement.op == "uniform_from":
         (name,) = statement.names()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from conformance.language.operations import BOOLS, OPERATIONS, RANDOM
+from conformance.language.operations import BOOLS, CASTS, OPERATIONS, RANDOM
 from conformance.model.case import (
     Again,
     Array,
@@ -191,7 +191,7 @@ class Flow:
             tensor.changed.append(self._moment)
         step = Step(node, call, _by_argument(node, names), (), self._moment)
         asks = any(tensor.asks for tensor in step.differentiable())
-        if node.op == "astype":
+        if node.op in CASTS:
             floating = str(node.options["dtype"]).startswith(_REAL)
         else:
             tensors = [tensor.floating for tensor in read if tensor.of != "value"]

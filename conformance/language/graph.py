@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from conformance.language.flow import redrawing, without_elements
 from conformance.language.operations import (
     BOOLS,
+    CASTS,
     CENTRED,
     OPERATIONS,
     OTHERS,
@@ -51,7 +52,7 @@ _CONSTANT = {
     "subtract": (1, -1),
     "negative": (-1,),
     "add_in_place": (1, 1),
-    "astype": (1,),
+    **dict.fromkeys(CASTS, (1,)),
     "raise_if": (1,),
 }
 
@@ -249,7 +250,7 @@ class Run:
         asks = self._recording and floating and any(t.asks for t in given)
         strided = operation.view and any(t.strided for t in every)
         copied = strided and statement.op == "reshape"
-        view = operation.view and statement.op not in ("astype", "raise_if") and not copied
+        view = operation.view and statement.op not in (*CASTS, "raise_if") and not copied
         void = without_elements(statement, (tensor.void for tensor in every))
         base = next(iter(given), None) if view and not self._recording else None
         made = [
@@ -557,7 +558,7 @@ def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:
     that the argument has, or a dropout of no elements."""
     cast = bool(given) and given[0].dtype == statement.options.get("dtype", "")
     empty = bool(given) and given[0].void and statement.op == "dropout"
-    return OPERATIONS[statement.op].raises != "" or (cast and statement.op == "astype") or empty
+    return OPERATIONS[statement.op].raises != "" or (cast and statement.op in CASTS) or empty
 
 
 def _without_graph(value: object) -> object:

@@ -52,20 +52,21 @@ class OptionSpec:
 class Operation:
     """One operation.
 
-    `tensors` are its positional arguments; one that ends in `...` takes a list (`concat([a, b])`), one
-    that ends in `?` is not a tensor. `results` is the number of results, 0 where an option says so.
-    `updates` names arguments that are changed in place (running statistics), `whole` those that hold
-    whole numbers, `truths` those that hold bools, `parts` those that are complex, `inverts` one that
-    needs an inverse. `over` names an argument that programs write the result over, `within` a word of
-    the region that it must stand in, `between` the word for what happens between forward and backward
-    that changes what it computes. `raises` is the error that it raises where its flag is true.
-    `unlike` says that programs do something else in the rerun, and that implementations differ on it.
-    Frameworks compute what is `exact` in float32 and float64 alone. Of a `joint` operation, an element
-    of the result depends on more than one of the argument. The result of a `view` may share its memory
-    with the argument. Of equal arguments of one that is `apart`, little but rounding errors would be
-    left in its result or its gradients. Autocast has one that is `lowered` compute in low precision.
-    One that `hooks` registers a hook on its argument, and returns it. One that is `shared` is a
-    collective: all ranks take part in it.
+    `tensors` are its positional arguments; one that ends in `...` takes a list (`concat([a, b])`),
+    one that ends in `?` is not a tensor. `results` is the number of results, 0 where an option says
+    so. `updates` names arguments that are changed in place (running statistics), `whole` those that
+    hold whole numbers, `truths` those that hold bools, `parts` those that are complex, `inverts`
+    one that needs an inverse. `over` names an argument that programs write the result over,
+    `within` a word of the region that it must stand in, `between` the word for what happens between
+    forward and backward that changes what it computes, or for what holds around forward and not
+    backward. `raises` is the error that it raises where its flag is true. `unlike` says that
+    programs do something else in the rerun, and that implementations differ on it. Frameworks
+    compute what is `exact` in float32 and float64 alone. Of a `joint` operation, an element of the
+    result depends on more than one of the argument. The result of a `view` may share its memory
+    with the argument. Of equal arguments of one that is `apart`, little but rounding errors would
+    be left in its result or its gradients. Autocast has one that is `lowered` compute in low
+    precision. One that `hooks` registers a hook on its argument, and returns it. One that is
+    `shared` is a collective: all ranks take part in it.
     """
 
     name: str
@@ -325,6 +326,13 @@ _ALL = (
         axis=_FIRST,
     ),
     _op("astype", "x", "x:", told=_VIEW, dtype=OptionSpec("dtype")),
+    _op(
+        "to_default",
+        "x",
+        "x:",
+        capability="default-dtype",
+        told={"between": "default-float64", **_VIEW},
+    ),
     _op("to_complex", "a b", "a:, b:", _TOGETHER, capability="complex", told=_EXACT),
     _op("real", "x", "x:", capability="complex", told={"parts": "x", **_VIEW}),
     _op("imag", "x", "x:", capability="complex", told={"parts": "x", **_VIEW}),
@@ -372,10 +380,14 @@ RANDOM: frozenset[str] = frozenset(o.name for o in _ALL if o.random)
 #: Operations that draw from the framework's global generator, and those that draw from others.
 GLOBAL = frozenset({"dropout", "uniform", "rrelu"})
 OTHERS = RANDOM - GLOBAL
+#: Operations that draw a tensor of their own, in float32.
+DRAWS = frozenset(o.name for o in _ALL if o.random and "x" not in o.tensors)
 #: Operations so costly, or random, that no compiler runs them again on its own.
 COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 #: Operations whose result may be the same memory as their argument.
 VIEWS = frozenset(o.name for o in _ALL if o.view and not o.parts)
+#: Operations that cast to their option `dtype`, which the loader gives to one that has none.
+CASTS = frozenset({"astype", "to_default"})
 #: Operations whose gradient is written in Python, and given zeros where there is no gradient.
 WRITTEN = frozenset({"custom_sin", "asking_sin"})
 #: Arguments that a tape saves of an operation for less than their values: for the shape or the dtype.

@@ -4,7 +4,7 @@ Nodes are read as they are written, `$i` in the names of what is repeated. `Name
 names of the program, repetitions unrolled.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -245,15 +245,22 @@ class ProgramBuilder(TreeSource):
     """Builds the nodes of one case's program. All methods raise `CaseError`.
 
     `generators` are the names of explicit generators, `values` those of inputs with a value; `may_raise`
-    says that the case expects an error, so that what cannot be divided into segments may be written.
+    says that the case expects an error, so that what cannot be divided into segments may be written;
+    `default_dtype` is what the framework makes tensors of in forward.
     """
 
     def __init__(
-        self, source: Source, generators: set[str], values: set[str], *, may_raise: bool
+        self,
+        source: Source,
+        generators: set[str],
+        values: set[str],
+        *,
+        may_raise: bool,
+        default_dtype: str,
     ) -> None:
         super().__init__(source.marked, source.path)
         self._values = values
-        self._may_raise = may_raise
+        self._may_raise, self._default_dtype = may_raise, default_dtype
         self.regions: dict[str, Region] = {}
         self.names = Names(generators)
         #: Whether a region's body is being read.
@@ -325,7 +332,7 @@ class ProgramBuilder(TreeSource):
         """The statements of a text; a further call of a region reads as one."""
         visible = {name.replace("-", "_"): name for name in set().union(*self._scopes)}
         for part, where in divided(text, self.at(*path)):
-            parsed = parse(part, where, visible)
+            parsed = self._parse(part, where, visible)
             if isinstance(parsed, Statement):
                 yield parsed
                 continue
@@ -499,12 +506,19 @@ class ProgramBuilder(TreeSource):
             self._count(copies * len(layer), *path, i, "repeat")
             yield from (numbered(layer, number) for number in range(1, copies + 1))
 
+    def _parse(
+        self, text: str, where: Position, regions: Collection[str] = ()
+    ) -> Statement | RegionCall:
+        parsed = parse(text, where, regions)
+        default = isinstance(parsed, Statement) and parsed.op == "to_default"
+        return replace(parsed, options={"dtype": self._default_dtype}) if default else parsed
+
     def _layer(self, texts: Sequence[str], path: KeyPath) -> tuple[Statement, ...]:
         return tuple(
             parsed
             for i, text in enumerate(texts)
             for part, where in divided(text, self.at(*path, i))
-            if isinstance(parsed := parse(part, where), Statement)
+            if isinstance(parsed := self._parse(part, where), Statement)
         )
 
     def _call(self, model: spec.CallModel, path: KeyPath) -> Again:

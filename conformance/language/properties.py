@@ -614,6 +614,7 @@ FAMILIES: Mapping[str, str] = {
     "dtype": "a tensor that the program starts from has this dtype",
     "procedure": "the procedure is this one",
     "between": "this happens between forward and backward",
+    "around": "this setting holds around forward, and not around backward",
     "outside": "the operation is in the program, outside of regions",
     "last-saved": "the operation is the last in a region to save something, and the region runs again",
     "draws-early": "the operation draws in a region that runs again, before the last value it saves",
@@ -626,7 +627,7 @@ FAMILIES: Mapping[str, str] = {
 }
 #: The families whose members are no operations.
 NAMED = frozenset(
-    {"dtype", "procedure", "between", "keyword", "default-of", "other-than-default"}
+    {"dtype", "procedure", "between", "around", "keyword", "default-of", "other-than-default"}
     | {"changes", "raises"}
 )
 
@@ -672,6 +673,8 @@ def of_case(flow: Flow) -> Iterator[str]:
     yield f"procedure:{case.procedure.kind}"
     if case.procedure.between:
         yield f"between:{case.procedure.between}"
+    if case.around:
+        yield f"around:{case.around}"
     if case.error is not None:
         yield f"raises:{case.error.type}"
     yield from (f"outside:{s.op}" for s in flow.outside)

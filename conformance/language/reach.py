@@ -10,16 +10,14 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from conformance.language.flow import Call, Flow, Step, Tensor, parts, returned
-from conformance.language.operations import OPERATIONS, RANDOM, VIEWS
+from conformance.language.operations import CASTS, OPERATIONS, RANDOM, VIEWS
 from conformance.model.case import FORWARD_MODE, Literal, Ref, Tree, leaves
 from conformance.model.containers import Object
 
 #: Operations whose gradient depends on which of their elements are largest or positive, and on no more.
 STEPWISE = frozenset({"relu", "rrelu", "abs", "maximum", "max", "max_pool2d"})
 #: Operations on complex tensors whose gradient has the parts that it is given, and no others.
-_PARTWISE = frozenset({"add", "subtract", "negative", "concat", "sum", "mean"}) | (
-    VIEWS - {"astype"}
-)
+_PARTWISE = frozenset({"add", "subtract", "negative", "concat", "sum", "mean"}) | (VIEWS - CASTS)
 _BOTH = frozenset({"real", "imag"})
 
 
@@ -142,7 +140,7 @@ def read(call: Call, *, keywords: bool = False) -> Iterator[Tensor]:
 
 def _is(step: Step, tensor: Tensor) -> bool:
     """Whether a step only gives a tensor back, or casts it to the dtype that it has."""
-    cast = step.statement.op == "astype" and step.statement.options["dtype"] == tensor.dtype
+    cast = step.statement.op in CASTS and step.statement.options["dtype"] == tensor.dtype
     return cast or OPERATIONS[step.statement.op].raises != ""
 
 

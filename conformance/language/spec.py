@@ -384,6 +384,13 @@ class BackwardModel(Model):
     and backward, whose gradients are added to."""
 
 
+class AroundModel(Model):
+    """`around: {forward: default-float64}`"""
+
+    forward: OneOf["default-float64"]
+    """The framework's default dtype, which `to_default` casts to, is float64 while forward runs."""
+
+
 class BackwardProcedure(Model):
     """`procedure: {backward: {between: reseed}}`"""
 
@@ -541,6 +548,8 @@ class CaseModel(Model):
     """Where it must raise one; `{as: plain}` where it may, if the plain program does."""
     autocast: OneOf["bfloat16", "float16"] | None = None
     """The forward pass runs under the framework's autocast."""
+    around: AroundModel | None = None
+    """A setting that holds around the forward pass, and not around backward."""
     differs: str | None = Field(default=None, min_length=3)
     """Why implementations legitimately differ: what they do is recorded, and fails only where
     numbers are wrong without an error."""

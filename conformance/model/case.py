@@ -406,6 +406,8 @@ class Case:
     law: Law | None = None
     #: The dtype that the forward pass is cast to by the framework's autocast; empty for none.
     autocast: str = ""
+    #: The setting that holds around the forward pass, and not around backward; empty for none.
+    around: OneOf["", "default-float64"] = ""
     #: Tensors whose gradient hook is watched.
     hooks: tuple[str, ...] = ()
     #: Why implementations may differ on this case; what they do is recorded, and fails only where

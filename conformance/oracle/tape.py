@@ -213,6 +213,7 @@ class _State:
     rounding: Callable[[Elements], Elements] | None = None
     keeping: bool = False
     rank: _Rank | None = None
+    default_dtype: str = "float32"
 
 
 _state = _State()
@@ -486,7 +487,7 @@ class RegionNode(Vertex):
     results: int
 
     def __post_init__(self) -> None:
-        self.seq = next(_number)
+        self.seq, self.setting = next(_number), {"default_dtype": _state.default_dtype}
         self.inputs = [t.key for t in (*tensors_in((self.args, self.kwargs)), *self.captured)]
         self.args, self.kwargs = _map(_kept, self.args), _map(_kept, self.kwargs)
         self.saved = [*tensors_in((self.args, self.kwargs)), *self.captured]
@@ -506,7 +507,7 @@ class RegionNode(Vertex):
 
         before = None if self.state is None else random_state()
         frame = Frame(True)
-        with _set(recording=True, frame=frame, region=self.name, phase="rerun"):
+        with _set(recording=True, frame=frame, region=self.name, phase="rerun", **self.setting):
             args, kwargs = _map(fetch, self.args), _map(fetch, self.kwargs)
             frame.made.clear()
             if self.state is not None:
@@ -1609,6 +1610,18 @@ def split(x: Tensor, sections: int, axis: int = 0) -> tuple[Tensor, ...]:
 def astype(x: Tensor, dtype: str) -> Tensor:
     """x as another dtype; its gradient is passed on unrounded."""
     return _relabelled(x, rounded(x.data, dtype), dtype)
+
+
+@_operation
+def to_default(x: Tensor, dtype: str = "") -> Tensor:
+    """x as the default dtype, or as `dtype`."""
+    to = dtype or _state.default_dtype
+    return _relabelled(x, rounded(x.data, to), to)
+
+
+def set_default_dtype(dtype: str) -> None:
+    """Set the dtype that `to_default` casts to; it is float32 at first."""
+    _state.default_dtype = dtype
 
 
 def _relabelled(x: Tensor, data: Elements, dtype: str) -> Tensor:
