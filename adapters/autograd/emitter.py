@@ -20,10 +20,7 @@ from conformance.emit.expressions import like_numpy
 from conformance.emit.functional import Pullback
 from conformance.emit.part import FURTHER, PROCEDURES
 from conformance.emit.transforms import Transforms
-from conformance.errors import NotOfferedError
-from conformance.language.backward import backward
 from conformance.language.containers import has_container
-from conformance.language.flow import Flow
 from conformance.model.case import Again, Array, Case, Literal, Ref, Region, Tree, leaves, walk
 from conformance.model.containers import Listed
 
@@ -101,9 +98,6 @@ class Forwards(Transforms):
 
     def write(self) -> None:
         code, case, kind = self.code, self.case, self.case.procedure.kind
-        flow = Flow(case)
-        if kind == "jacobian" and not backward(flow).void.isdisjoint(flow.outputs[:1]):
-            raise NotOfferedError(self.variant.id, "Jacobians of no elements")
         code("seen = []")
         whole, of = kind == "jvp_of_gradient", f"wanted = {self.values.entries(case.wrt)}"
         code(of)

@@ -9,6 +9,11 @@ from conformance.emit.emitter import RAISE_IF, Call, Writer
 
 HELPERS: Mapping[str, str] = {
     "raise_if": RAISE_IF,
+    # The derivative of `np.maximum(x, 0)` at 0 is 0.5.
+    "relu": """
+        def relu(x):
+            return np.where(x > 0, x, 0)
+        """,
     "gelu": """
         def gelu(x):
             return x * (1 + erf(x / 2**0.5)) / 2
@@ -122,7 +127,7 @@ OPERATIONS: Mapping[str, Writer] = {
     **usual.calls(HELPERS),
     "custom_sin": "custom_sin({x})",  # the rule is given x, and reads nothing that is saved
     "solve": "np.linalg.solve({a}, {b})",
-    "relu": "np.maximum({x}, 0)",
+    "relu": "relu({x})",
     "sigmoid": "expit({x})",
     "max": _axis,
     "dropout": _dropout,
