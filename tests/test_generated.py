@@ -875,6 +875,15 @@ def test_a_region_reads_what_it_captures_where_it_stands() -> None:
         case(inner, between, outer.replace("call: r", "call: s"), "z = sin(u)")
 
 
+def test_a_keyword_that_no_call_gives_is_none_of_the_region() -> None:
+    node = "{define: r, takes: [x], kwargs: {k: n}, gives: t, body: ['t = sin(x)']}"
+    head = HEAD.replace("inputs: {", "inputs: {n: {value: true}, ")
+    for given, named in (("", False), (", kwargs: {k: n}", True)):
+        call = f"{{call: r, takes: [y], gives: u{given}}}"
+        (one,) = load_text(f"{head}      - {node}\n      - {call}\n      - z = exp(u)\n", "f.yaml")
+        assert all(("keyword:k" in of) == named for of in features_of(one).regions)
+
+
 def test_a_default_is_the_same_value_wherever_it_is_left_out() -> None:
     text = HEAD.replace("inputs: {", "inputs: {n: {value: true}, m: {value: false}, ")
     inner = "{define: r, takes: [x], kwargs: {k: n}, gives: t, body: ['t = sin_or_cos(x, n)']}"

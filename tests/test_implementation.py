@@ -408,11 +408,12 @@ def test_what_is_built_on_a_variant_has_its_discipline_and_what_it_keeps(tmp_pat
     model = built_on(described, ["torch/non-reentrant"], ADAPTERS).model
     early = {"dropout": "mask early elements", "solve": "a out mask early"}
     early |= {"loop_sin": "x mask early", "avg_pool2d": "x", "slope_of_sin": "x number"}
-    early["to_complex"] = "a b asked"
+    norms = dict.fromkeys(("layer_norm", "batch_norm"), "x gamma mask")
+    early |= {"to_complex": "a b asked", **norms}
     assert (model.discipline, model.residuals) == ("early-stop", early)
     assert not model.refuses
     model = built_on(described, ["torch/reentrant"], ADAPTERS).model
-    whole = {"slope_of_sin": "x number", "to_complex": "a b asked"}
+    whole = {"slope_of_sin": "x number", "to_complex": "a b asked", **norms}
     assert (model.discipline, model.residuals) == ("whole", whole)
     assert "kwargs" in model.refuses
     other = built_on(describe("a:b", discipline="minimal"), ["torch/non-reentrant"], ADAPTERS)

@@ -619,7 +619,7 @@ FAMILIES: Mapping[str, str] = {
     "last-saved": "the operation is the last in a region to save something, and the region runs again",
     "draws-early": "the operation draws in a region that runs again, before the last value it saves",
     "flows-through": "a gradient of all that require one flows through the operation, in the region",
-    "keyword": "an argument of the region that is given by name has this name",
+    "keyword": "a call of the region gives an argument of this name by name",
     "default-of": "the region's function has a default for its argument of this name",
     "other-than-default": "a call gives the argument of this name another value than its default",
     "changes": "a statement of the region does this when it is called again",
@@ -630,6 +630,11 @@ NAMED = frozenset(
     {"dtype", "procedure", "between", "around", "keyword", "default-of", "other-than-default"}
     | {"changes", "raises"}
 )
+
+
+def _passed(place: Place, keyword: str) -> bool:
+    names = frozenset(leaves(place.region.kwargs[keyword]))
+    return not names or any(names - call.left_out for call in place.calls)
 
 
 def of_region(place: Place) -> Iterator[str]:
@@ -652,7 +657,7 @@ def of_region(place: Place) -> Iterator[str]:
         if isinstance(tensor.maker, Statement):
             yield f"argument-from:{tensor.maker.op}"
     yield from (f"result-to:{item.op}" for item in place.after() if isinstance(item, Statement))
-    yield from (f"keyword:{name}" for name in place.region.kwargs)
+    yield from (f"keyword:{name}" for name in place.region.kwargs if _passed(place, name))
     yield from (f"default-of:{name}" for name in defaults(place))
     yield from (f"other-than-default:{name}" for name in others(place))
     yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))
