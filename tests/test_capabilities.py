@@ -126,6 +126,7 @@ TABLE: list[tuple[str, list[tuple[str, str]], set[str], set[str]]] = [
     ("ranks", [(OF, OF + "    ranks: 2\n")], {"ranks"}, set()),
     ("data-parallel", [(OF, OF + "    ranks: 2\n    parallel: data\n")], {"ranks", "data-parallel"}, set()),
     ("sharded-parallel", [(OF, OF + "    ranks: 2\n    parallel: sharded\n")], {"ranks", "sharded-parallel"}, set()),
+    ("tensor-parallel", [(OF, OF + "    ranks: 3\n    parallel: {tensor: {w: columns, v: rows}}\n"), ("normal: 1.0}\n    program", "normal: 1.0}\n      v: {shape: [3, 3], normal: 1.0}\n      b: {shape: [3], normal: 1.0}\n    program"), ("matmul(x, w)", "linear(x, w, b)"), ("sin(h)", "linear(h, v, b)")], {"ranks", "tensor-parallel"}, set()),
     ("collective", [(OF, OF + "    ranks: 2\n"), ("sin(h)", "all_reduce(h)")], {"ranks"}, set()),
     ("named", [(OF, OF + "    needs: [wrapped]\n")], {"wrapped"}, set()),
 ]  # fmt: skip

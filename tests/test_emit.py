@@ -441,9 +441,9 @@ class _Direct(ast.NodeTransformer):
 def test_recomputed_differs_in_calls_of_regions_alone(written: Written) -> None:
     for key, (case, variant, text) in written.items():
         # A policy is no part of `plain`, and the context of a region is around its call there. Regions
-        # made once, and sharded ones, are in a class, and a keyword of the region's own may have the
+        # made once, and spread ones, are in a class, and a keyword of the region's own may have the
         # name of an option.
-        in_class = case.procedure.made == "once" or case.parallel == "sharded"
+        in_class = case.procedure.made == "once" or case.parallel in ("sharded", "tensor")
         more = in_class or any(
             region.save or region.contexts or {*region.kwargs} & {*OPTIONS}
             for region in case.regions()

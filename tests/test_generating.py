@@ -26,6 +26,7 @@ LEFT_OUT = {
     "ranks": (ranks := "processes take seconds, and generated programs run by the thousand"),
     "data-parallel": ranks,
     "sharded-parallel": ranks,
+    "tensor-parallel": ranks,
     **dict.fromkeys(COLLECTIVES, ranks),
     "step-rows": "all inputs would need rows of their own",
     "step-fail": "a flag that makes a step fail ends programs that train",

@@ -241,3 +241,82 @@ def test_each_sharded_module_holds_what_it_reads(old, new, message):
         return
     assert not isinstance(text, EmitFailure), text
     assert "fully_shard" in text.text
+
+
+SPLIT = """
+family: mine
+cases:
+  one:
+    title: One with split layers
+    source: the suite's own
+    why: To be written, or refused.
+    ranks: 2
+    parallel: {tensor: {up: columns, down: rows}}
+    inputs: {x: {shape: [2, 4], normal: 1.0}}
+    parameters:
+      up: {shape: [6, 4], normal: 1.0}
+      bias: {shape: [6], normal: 1.0}
+      down: {shape: [4, 6], normal: 1.0}
+      more: {shape: [4], full: 1.0}
+    program:
+      - recompute: mlp(x)
+        body: h = linear(x, up, bias); a = gelu(h); y = linear(a, down, more)
+      - z = multiply(y, y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message", "hint"),
+    [
+        ("{up: columns", "{pu: columns", 9, "no parameter is named 'pu'", "did you mean 'up'"),
+        ("{up: columns", "{more: columns", 18, "reads 'more', which is split", "as its `w`"),
+        ("{up: columns, ", "{", 18, "reads a whole tensor", "layers of `columns`"),
+        ("down: rows", "down: columns", 18, "reads a split tensor", "layers of `columns`"),
+        (", down: rows", "", 18, "linear reads a split tensor and a whole one", ""),
+        ("linear(a, down, more)", "sin(a)", 9, "no layer reads 'down'", "as its `w`"),
+        ("gelu(h)", "multiply(h, bias)", 18, "reads a split tensor and a whole one", ""),
+        ("gelu(h)", "dropout(h)", 18, "draws other numbers on each rank", ""),
+        ("gelu(h)", "all_reduce(h)", 18, "all_reduce stands in a program", ""),
+        ("z = multiply(y, y)", "z = linear(y, up, bias)", 9, "output is split", "makes it whole"),
+        ("ranks: 2", "ranks: 4", 9, "4 ranks do not divide the 6 columns of 'up'", "8 columns"),
+        ("ranks: 2", "ranks: 1", 9, "`parallel` takes several ranks", "write `ranks: 2`"),
+        ("normal: 1.0}}", "normal: 1.0, by_rank: true}}", 9, "'x' is `by_rank`", ""),
+        (
+            "ranks: 2",
+            "ranks: 2\n    seeded: false\n    gradients: {totals: {more: 2.0}}",
+            9,
+            "draw the same, by a seed",
+            "",
+        ),
+        ("columns, down", "columms, down", 9, "found 'columms'", "did you mean 'columns'"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(old, new, line, message, hint):
+    with pytest.raises(CaseError) as refused:
+        load_text(SPLIT.replace(old, new), "mine.yaml")
+    told = str(refused.value)
+    assert message in told
+    assert hint in told
+    assert f"mine.yaml:{line}:" in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("mlp(x)", "mlp(x)", ""),
+        ("mlp(x)", "mlp(x, up)", "weights are arguments"),
+        ("multiply(y, y)", "mlp(y)", ""),
+        ("multiply(y, y)", "linear(y, up, bias); t = linear(z, down, more)", "of several split"),
+    ],
+)
+def test_each_split_layer_owns_its_weights(old, new, message):
+    (case,) = load_text(SPLIT.replace(old, new), "mine.yaml")
+    adapter = read_adapter(Path(__file__).parent.parent / "adapters" / "torch")
+    (text,) = texts(adapter, [(case, adapter.variant("non-reentrant"))]).values()
+    if message:
+        assert isinstance(text, EmitFailure)
+        assert message in text.asked
+        return
+    assert not isinstance(text, EmitFailure), text
+    plan = '{"h": ColwiseParallel(use_local_output=False), "y": RowwiseParallel()}'
+    assert " ".join(text.text.split()).count(plan) == 2

@@ -29,13 +29,18 @@ from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import Trace
 
 from . import storages
-from .notes import SHARDED
+from .notes import SHARDED, SPLIT
 from .settings import SETTINGS
 
 #: PyTorch's functions in which a rank may wait for others, of autograd and beneath it.
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "broadcast")
 #: After a collective, its thread keeps the tensors for a moment.
 SECONDS = 0.05
+#: Why retained memory cannot be observed, by the program's note.
+UNSEEN = {
+    SHARDED: "`fully_shard` frees what ranks have gathered by resizing it, which is no operation",
+    SPLIT: "a `DTensor` has its rank's part in a storage that operations on the whole do not show",
+}
 Mode = TypeVar("Mode", bound=TorchDispatchMode)
 
 
@@ -104,13 +109,13 @@ class Dispatched(TorchDispatchMode):
 
     def _counted(self, site: Site, phase: Phase, number: int) -> Sequence[Any]:
         """An execution's operations without casts: autocast adds those, and caches their results, so
-        that a rerun may lack them. A statement of nothing but casts keeps them. Where a rerun
-        computes no tangents, and forward did, only the first that is no view."""
+        that a rerun may lack them. Without views, too: some are made only where gradients are on. A
+        statement of nothing else keeps them. Where a rerun computes no tangents, and forward did, only
+        the first."""
         operations = self.seen.get((site, phase, number), [])
         left = [one for one in operations if one is not torch.ops.aten._to_copy.default]
-        if self.dual == {"forward"}:
-            left = ([one for one in left if not one.is_view] or left)[:1]
-        return left or operations
+        left = [one for one in left if not one.is_view] or left or operations
+        return left[:1] if self.dual == {"forward"} else left
 
 
 class Stored(TorchDispatchMode):
@@ -205,12 +210,8 @@ class Observer(Base):
     def unobserved(self, program: Program) -> Mapping[str, str]:
         if program.ranks > 1:
             peak = {"peak memory": "a collective's thread frees what it has read at any time"}
-            if SHARDED not in program.notes:
-                return peak
-            why = (
-                "`fully_shard` frees what ranks have gathered by resizing it, which is no operation"
-            )
-            return {**peak, "retained memory": why}
+            kept = [UNSEEN[note] for note in program.notes if note in UNSEEN]
+            return {**peak, "retained memory": kept[0]} if kept else peak
         if program.procedure != "functional":
             return {}
         why = (

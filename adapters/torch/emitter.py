@@ -31,7 +31,7 @@ from conformance.language.flow import returned
 from conformance.model.case import Again, Array, Case, Literal, Region, Segment, Tree
 from conformance.model.containers import Object
 
-from . import compiling, method, parallel, selective, sharded, wrapper
+from . import compiling, method, parallel, selective, sharded, split, wrapper
 from .selective import Policies
 
 #: Lines of `run`, by variant and procedure.
@@ -224,6 +224,8 @@ class Checkpoint(Calling):
     def write_helpers(self) -> None:
         if self.case.parallel:
             self.code(parallel.MODULE if self.wraps_network else sharded.WHOLE)
+        if self.case.split:
+            self.code(split.MESH)
         if self.policies is not None:
             self.policies.write_helpers()
         if self.variant.name == "contexts":
@@ -265,8 +267,9 @@ class TorchRun(Accumulating):
 
     def write_before(self) -> None:
         super().write_before()
-        if self.case.parallel == "sharded":
-            self.code(f"values |= {self.forward.sharded()}")
+        spread = self.case.parallel and not self.wraps_network
+        if spread and self.forward.makes_network:
+            self.code(f"values |= {self.forward.held_parameters()}")
         if self.compiled is not None:
             for line in self.compiled(self.variant.name, self.case.procedure.kind):
                 self.code(line)
@@ -422,10 +425,12 @@ def emitter(case: Case, variant: Variant) -> Emitter:
         parts = parts.but(*parallel.IMPORTS)
     if case.parallel:
         parts = parts.but(lists="nothing")
-    if case.parallel == "sharded":
+    if case.parallel in ("sharded", "tensor"):
         parts = parts.but(
-            *sharded.IMPORTS, shares=False, forward=sharded.Sharded, values=sharded.Values
+            *sharded.IMPORTS, shares=False, forward=sharded.Spread, values=sharded.Values
         )
+    if case.split:
+        parts = parts.but(*split.IMPORTS, layers=split.Layers)
     if variant.device != CPU:
         parts = parts.but(
             first=f'torch.set_default_device("{variant.device}")',

@@ -10,7 +10,7 @@ from conformance.emit.expressions import function
 from conformance.emit.layers import Layer, Networks, attributes, convolution
 from conformance.model.case import leaves
 
-from .modules import Modules
+from .modules import network
 
 _AFFINE = {"gamma": "weight", "beta": "bias"}
 _RUNNING = {"running_mean": "running_mean", "running_var": "running_var"}
@@ -37,7 +37,7 @@ class Layers(Base):
         self.attribute_of = attributes(filter(self.is_layer, statements))
 
 
-class Methods(Networks, Modules):
+class Methods(Networks):
     """A class per path, whose methods are the regions."""
 
     def write_forward(self, path: str) -> None:
@@ -49,7 +49,7 @@ class Methods(Networks, Modules):
         read |= layers.taken | set(leaves(case.outputs))
         attributes = [name for name in layers.held if name in read]
         name = "PlainNet" if path == "plain" else "RecomputedNet"
-        with self.write_network(name, attributes, layers=done):
+        with network(self, name, attributes, layers=done):
             for region in case.regions():
                 local = leaves(region.takes) + leaves(region.kwargs)
                 kept = [held for held in attributes if held not in local]

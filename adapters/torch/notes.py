@@ -2,3 +2,5 @@
 
 #: The parameters are sharded over the ranks.
 SHARDED = "parameters are sharded"
+#: Layers are split over the ranks.
+SPLIT = "layers are split"

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
+from conformance.emit.emitter import Forward
 from conformance.emit.expressions import class_name, function
 from conformance.errors import NotOfferedError
 from conformance.model.case import Again, Node, Region, Statement, flat, leaves, walk
-
-from .modules import Modules
 
 WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
 IMPORTS = (f"from {WRAPPER} import checkpoint_wrapper",)
 
 
-class Wrapped(Modules):
+class Wrapped(Forward):
     """A class per region. What a region captures are attributes of its module; a region inside
     another is a submodule, or made in `forward` where it captures what is computed there."""
 
@@ -38,6 +37,7 @@ class Wrapped(Modules):
         if self.path == "recomputed" and not _inside(region):
             return
         given, kept, within = self._given(region), self._kept(region), self._within(region)
+        layers = self.layers.among(region.body)
         state = {array.name for array in self.case.state}
         with self.code.indent(f"class {self._class(region)}(nn.Module):"):
             if given or within:
@@ -48,6 +48,8 @@ class Wrapped(Modules):
                             self.code(f'self.register_buffer("{name}", {name})')
                         else:
                             self.code(f"self.{name} = {name}")
+                    for statement in layers:
+                        self.layers.write_layer(statement)
                     for inner in within:
                         self.code(f"self.{function(inner.name)} = {self._made(inner)}")
             held = [*kept, *(function(inner.name) for inner in within)]
@@ -73,7 +75,8 @@ class Wrapped(Modules):
         """The names that lines read, where the modules of the regions `held` are attributes."""
         for node in flat(nodes):
             if isinstance(node, Statement):
-                yield from node.names()
+                owned = id(node) in self.layers.attribute_of
+                yield from leaves(node.arguments[:1]) if owned else node.names()
                 continue
             yield from (*leaves(node.takes), *leaves(node.kwargs))
             if isinstance(node, Again):
@@ -88,8 +91,7 @@ class Wrapped(Modules):
 
     def _made(self, region: Region) -> str:
         """The expression that makes a region's module, wrapped in `recomputed`."""
-        module = f"{self._class(region)}({', '.join(map(self.body.name, self._given(region)))})"
-        how = self.recompute
+        module, how = self._module(region), self.recompute
         if self.path == "plain" or not how.direct:
             return module
         module = "None" if region.block == "invalid" else module
@@ -100,6 +102,10 @@ class Wrapped(Modules):
             options = [*options, f"context_fn={how.policy(region)}"]
         options += [*how.contexts_option(region, "context_fn"), *how.misuse(region)]
         return f"checkpoint_wrapper({', '.join([module, *options])})"
+
+    def _module(self, region: Region) -> str:
+        """The expression that makes a region's module."""
+        return f"{self._class(region)}({', '.join(map(self.body.name, self._given(region)))})"
 
     # -- the forward pass ----------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ class VariantModel(Strict):
     that between plain and recomputed."""
     lacks: dict[str, str] = {}
     """Capabilities it cannot express, and why."""
-    offers: list[OneOf["ranks", "data-parallel", "sharded-parallel"]] = []
+    offers: list[OneOf["ranks", "data-parallel", "sharded-parallel", "tensor-parallel"]] = []
     """Capabilities that other variants lack without saying so."""
     refuses: dict[str, Refusal] = {}
     """Capabilities it refuses aloud."""

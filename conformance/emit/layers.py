@@ -96,6 +96,11 @@ class Layers(Part):
         #: For each statement that a layer does, by `id(statement)`, the attribute that is the layer.
         self.attribute_of: Mapping[int, str] = {}
 
+    def among(self, nodes: Iterable[Node]) -> list[Statement]:
+        """The statements directly among these nodes that layers do."""
+        found = (node for node in flat(nodes) if isinstance(node, Statement))
+        return [statement for statement in found if id(statement) in self.attribute_of]
+
     def can_own(self, name: str) -> bool:
         """Whether a layer can own a tensor: a parameter or state that no region takes as an argument."""
         return name in self.held and name not in self.taken
@@ -131,11 +136,15 @@ class Layers(Part):
 
     def write_weights(self, place: str, statement: Statement) -> None:
         """Give the layer at `place` its weights."""
+        for weight, tensor in self.owned(statement).items():
+            self.code(f"{place}.{weight} = {tensor}")
+
+    def owned(self, statement: Statement) -> dict[str, str]:
+        """The expressions of the weights of a statement's layer, by the attributes that hold them."""
         layer = self.layers_with_weights.get(statement.op)
-        if layer is not None:
-            given = self.body.call_of(statement).arguments
-            for argument, weight in layer.weights.items():
-                self.code(f"{place}.{weight} = {given[argument]}")
+        given = self.body.call_of(statement).arguments
+        weights = {} if layer is None else layer.weights
+        return {weight: given[argument] for argument, weight in weights.items()}
 
     def write_layer(self, statement: Statement) -> None:
         """Write the attribute that is a statement's layer."""

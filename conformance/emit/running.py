@@ -106,8 +106,9 @@ class Run(Part):
             self.code(f"random.seed({seed})")
 
     def write_own_seeding(self, seed: int) -> None:
-        """Seed the framework's implicit generator."""
-        of_rank = f" + {self.words.rank}" if self.case.ranks > 1 else ""
+        """Seed the framework's implicit generator, on each rank otherwise unless all do the same."""
+        own = self.case.ranks > 1 and not self.case.split
+        of_rank = f" + {self.words.rank}" if own else ""
         self.code(self.offered("seeding").format(seed=f"{seed}{of_rank}"))
 
     def write_after(self) -> None:

@@ -18,6 +18,7 @@ from conformance.language.operations import BOOLS, COLLECTIVES, DRAWS, OPERATION
 from conformance.language.program import ProgramBuilder
 from conformance.language.reach import updated
 from conformance.language.source import KeyPath, Source, described, explain, is_finite
+from conformance.language.splitting import check_split
 from conformance.model.case import (
     FORWARD_MODE,
     NUMBER,
@@ -123,6 +124,8 @@ class CaseBuilder(Source):
             raise self.error("procedure 'per_output' and `then` go together", "gradients")
         self._check_totals(gradients.totals, parameters)
         self._check_ranks(program)
+        written = model.parallel
+        split = written.tensor if isinstance(written, spec.TensorParallelModel) else {}
         copied = ("title", "source", "why", "seed", "seeded", "smoke", "use", "ranks")
         made = Case(
             id=identity,
@@ -147,7 +150,8 @@ class CaseBuilder(Source):
             around=around,
             hooks=tuple(gradients.hooks),
             differs=model.differs or "",
-            parallel=model.parallel or "",
+            parallel="tensor" if split else written or "",  # type: ignore[arg-type]
+            split=split,
             as_plain=isinstance(model.error, spec.AsPlainModel),
             then=self._loss(gradients.then, "then") if gradients.then is not None else None,
             totals=dict(gradients.totals),
@@ -155,6 +159,8 @@ class CaseBuilder(Source):
         )
         if self._procedure.changes or self._procedure.made == "once":
             made = with_changes(self, made, gradients.wrt)
+        if made.split:
+            check_split(self, made)
         if error is not None:
             called = Flow(made).of_region
             silent = [r for r in made.regions() if r.name not in called and _raises(r)]
@@ -297,7 +303,7 @@ class CaseBuilder(Source):
             kind = self._procedure.kind
             if self._procedure.order > 1 or kind in (*FORWARD_MODE, "jacobian", "functional"):
                 raise self.error(f"procedure {kind!r} is for one rank", "procedure")
-            if self._model.parallel:
+            if isinstance(self._model.parallel, str):
                 self._check_parallel()
             return
         hint = "write `ranks: 2` in the case"

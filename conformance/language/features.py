@@ -108,6 +108,7 @@ CAPABILITIES: Mapping[str, str] = {
     "sharded-parallel": "each of several ranks holds a part of each parameter",
     "single-call": "a region is called once, and not several times on its own result",
     "solve": "systems of linear equations",
+    "tensor-parallel": "the framework splits layers over several ranks",
     "third-order": "gradients of gradients of gradients",
     "step-assign": "a parameter is changed in place between two steps",
     "step-copy": "what holds the regions is copied between two steps",
@@ -136,6 +137,7 @@ RARE: Mapping[str, str] = {
     "ranks": "its programs run on one rank",
     "data-parallel": "its programs run on one rank",
     "sharded-parallel": "its programs hold each parameter whole on each rank",
+    "tensor-parallel": "its programs compute each layer whole on each rank",
 }
 
 #: The capabilities for values of `between` that do not concern random generators.
@@ -178,6 +180,7 @@ _BY_CASE: Mapping[str, Callable[[Case], bool]] = {
     "ranks": lambda case: case.ranks > 1,
     "data-parallel": lambda case: case.parallel == "data",
     "sharded-parallel": lambda case: case.parallel == "sharded",
+    "tensor-parallel": lambda case: case.parallel == "tensor",
     "hooks": lambda case: bool(case.hooks),
     "accumulated-gradients": lambda case: case.procedure.after == "backward",
     "made-once": lambda case: case.procedure.made == "once",

@@ -424,6 +424,15 @@ class TrainProcedure(Model):
     train: TrainModel
 
 
+class TensorParallelModel(Model):
+    """`parallel: {tensor: {w1: columns, w2: rows}}`"""
+
+    tensor: dict[Name, OneOf["columns", "rows"]] = Field(min_length=1)
+    """The weights of `linear` layers that are split over the ranks: those of `columns` each compute a
+    part of their result, and those of `rows` read such a part and sum over the ranks. What is between
+    them is split, too, and all else is whole and alike on all ranks."""
+
+
 class ToleranceModel(Model):
     """`|observed - expected| <= atol * magnitude + rtol * |expected|`; defaults go by the dtype.
 
@@ -557,9 +566,17 @@ class CaseModel(Model):
     """What a document printed, beside gradients."""
     ranks: Annotated[int, Field(ge=1, le=8)] = 1
     """On how many ranks the program runs. The sum of their losses is differentiated."""
-    parallel: OneOf["data", "sharded"] | None = None
+    parallel: (
+        Annotated[
+            Annotated[OneOf["data", "sharded"], Tag("<word>")]
+            | Annotated[TensorParallelModel, Tag("<tensor>")],
+            _tagged("tensor", bare="word"),
+        ]
+        | None
+    ) = None
     """The framework spreads the program over the ranks: `data` averages the gradients of parameters
-    over them. `sharded` does so, too, and each rank holds a part of each parameter."""
+    over them. `sharded` does so, too, and each rank holds a part of each parameter. `{tensor: …}`
+    splits layers over the ranks."""
     use: Use = "unusual"
     """How common the program is. `everyday`: people who train models write it. `contract`: it breaks
     a rule that the frameworks document, as a function does that computes something else when it runs

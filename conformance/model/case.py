@@ -428,9 +428,11 @@ class Case:
     #: On how many ranks the program runs. What is differentiated is the sum of their losses.
     ranks: int = 1
     #: How the framework spreads the program over them: with `data`, the gradients of parameters are
-    #: averaged over all ranks; with `sharded`, each rank holds a part of each parameter, too; empty
-    #: where the program says all itself.
-    parallel: OneOf["", "data", "sharded"] = ""
+    #: averaged over all ranks; with `sharded`, each rank holds a part of each parameter, too; with
+    #: `tensor`, layers are `split`; empty where the program says all itself.
+    parallel: OneOf["", "data", "sharded", "tensor"] = ""
+    #: By parameter, the weight of a layer: by what tensor parallelism splits the layer over the ranks.
+    split: Mapping[str, OneOf["columns", "rows"]] = field(default_factory=dict)
 
     @property
     def family(self) -> str:
