@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from conformance.drivers.adapter import Variant
 from conformance.emit import functional
@@ -34,7 +34,7 @@ from conformance.model.case import (
 )
 from conformance.model.program import Site
 
-from . import operations, policies, procedures, ranks, references
+from . import layouts, operations, policies, procedures, ranks, references
 
 #: Variants with `prevent_cse=False`: no optimisation barrier keeps a rerun from being merged with the
 #: forward by common-subexpression elimination.
@@ -71,13 +71,20 @@ WORDS = replace(
 
 
 class Arrays(Tensors):
-    """Arrays, references, and keys."""
+    """Arrays, references, and keys. Of split weights, each of the `devices` has a part."""
+
+    def __init__(self, emitter: Emitter, devices: int = 1) -> None:
+        super().__init__(emitter)
+        self.devices = devices
 
     @property
     def head(self) -> str:
         return "inputs()" if self.case.ranks == 1 else "inputs_of(rank)"
 
     def write_inputs(self) -> None:
+        if self.case.split:
+            self.code.notes.add(layouts.SPLIT)
+            self.code(ranks.text(layouts.HELPERS, self.devices))
         super().write_inputs()
         if self.case.ranks > 1:
             self.code(ranks.text(ranks.INPUTS, self.case.ranks))
@@ -95,6 +102,8 @@ class Arrays(Tensors):
             if number in (0, 1):
                 made = f"jnp.{'ones' if number else 'zeros'}({shape}, jnp.{dtype})"
         referred = array.name in procedures.plan(self.case).references
+        if array.name in self.case.split:
+            made = f"split({made}, {layouts.AXES[self.case.split[array.name]]})"
         return f"jax.new_ref({made})" if referred else made
 
     def framework_generator(self, seed: int) -> str:
@@ -387,6 +396,9 @@ def emitter(case: Case, variant: Variant) -> Emitter:
     if case.ranks > 1:
         first = [ranks.text(line, case.ranks) for line in ranks.START]
         parts = parts.but(imports=(*first, *WORDS.imports, "from functools import wraps"))
+    if case.split:
+        parts = parts.but(tensors=partial(Arrays, devices=case.ranks))
+        case = replace(case, ranks=1, parallel="")
     return Emitter(case, variant, parts)
 
 

@@ -38,7 +38,7 @@ from conformance.observe.worker.random_state import RandomStates
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.threads import entering
 
-from . import executables, flags, hlo, hosts, jaxprs, ranks
+from . import executables, flags, hlo, hosts, jaxprs, layouts, ranks
 
 flags.drop_unknown()
 
@@ -103,9 +103,12 @@ class Observer(Base):
 
     def observe(self, program: Program) -> Observation:
         jax.config.update("jax_enable_x64", False)  # a program before this one may have set it
-        observation = super().observe(program)
+        split = layouts.SPLIT in program.notes
+        observation = super().observe(replace(program, ranks=1) if split else program)
         self._executables = None
-        if program.ranks > 1:
+        if split:
+            observation = replace(observation, others=(observation,) * (program.ranks - 1))
+        elif program.ranks > 1:
             observation = ranks.divided(observation, program.ranks)
         return replace(
             observation, plain=with_shared_counts(observation.plain, observation.recomputed)
