@@ -278,7 +278,8 @@ class CaseBuilder(Source):
         takes one itself."""
         used = {node.op for node in walk(program) if isinstance(node, Statement)}
         procedure, model = self._procedure, self._model
-        places = {procedure.between: ("procedure", "backward", "between")}
+        places: dict[str, tuple[str, ...]] = {}
+        places[procedure.between] = ("procedure", "backward", "between")
         if model.around:
             places[model.around.forward] = ("around", "forward")
         for word, place in places.items():

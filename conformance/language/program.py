@@ -510,8 +510,9 @@ class ProgramBuilder(TreeSource):
         self, text: str, where: Position, regions: Collection[str] = ()
     ) -> Statement | RegionCall:
         parsed = parse(text, where, regions)
-        default = isinstance(parsed, Statement) and parsed.op == "to_default"
-        return replace(parsed, options={"dtype": self._default_dtype}) if default else parsed
+        if isinstance(parsed, Statement) and parsed.op == "to_default":
+            return replace(parsed, options={"dtype": self._default_dtype})
+        return parsed
 
     def _layer(self, texts: Sequence[str], path: KeyPath) -> tuple[Statement, ...]:
         return tuple(
