@@ -1502,6 +1502,8 @@ def embedding(indices: Tensor, table: Tensor) -> Tensor:
     if len(table.shape) != 2:
         raise ValueError(f"a table of shape {table.shape} has no rows")
     rows = table.shape[0]
+    if np.any(indices.data < 0):
+        raise IndexError("an index is negative")
     data = table.data[indices.data]
     return _unary(table, data, lambda g, indices: _scatter(g, indices, rows), indices)
 
