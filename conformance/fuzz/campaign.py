@@ -19,6 +19,7 @@ from conformance.judge.checks import evidence
 from conformance.judge.known import Catalog, bound
 from conformance.judge.triage import Triage, Triaged, cause, triaged
 from conformance.language.features import CAPABILITIES
+from conformance.language.operations import COMPARED
 from conformance.model.observation import Observation
 from conformance.model.result import Result
 from conformance.model.verdict import Status
@@ -28,9 +29,6 @@ from conformance.run.runner import NUMBERS, Runner
 _FIRST_BATCH, _LARGEST_BATCH = 4, 64
 #: For how many seconds a smaller program is looked for, and how many programs are run for it.
 _SECONDS, _RUNS = 30.0, 200
-#: A compiler computes what `max` reads once more, to compare it with the maximum: rounded otherwise, no
-#: element may be equal, and the gradient is zero.
-_COMPARED = frozenset({"max"})
 #: One in so many programs may have what the variant refuses.
 _REFUSED = 10
 #: How often another program is made in the place of one that is of no use.
@@ -185,7 +183,7 @@ class Campaign:
                 or cancels(program.case, drawn)
                 or (drawn and not is_stable(program.case, drawn))
                 or (plain and not kernels(program.case, drawn))
-                or (plain and not variant.model.exact and program.case.uses(_COMPARED))
+                or (plain and not variant.model.exact and program.case.uses(COMPARED))
                 or (gone and (not _same(result.observation) or vanishes(program.case, drawn)))
             ):
                 return result, None

@@ -26,7 +26,7 @@ from conformance.language.build import TOLERANCES
 from conformance.language.features import required_by
 from conformance.language.flow import Flow, Tensor
 from conformance.language.load import load_text
-from conformance.language.operations import DRAWS, OPERATIONS, Operation
+from conformance.language.operations import DRAWS, OPERATIONS, REPEATING, Operation
 from conformance.language.reach import active, steps, wanted
 from conformance.model.case import Case, Value
 from conformance.oracle import tape
@@ -132,9 +132,8 @@ def _inverts_zeros(flow: Flow) -> bool:
         operation = OPERATIONS[step.statement.op]
         if not dropped.isdisjoint(step.reads.get(operation.inverts, ())):
             return True
-        singular = operation.name in ("embedding", "broadcast_to")
         if (
-            singular
+            operation.name in REPEATING
             or (operation.random and operation.needs)
             or not dropped.isdisjoint(step.read())
         ):

@@ -388,6 +388,11 @@ COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
 VIEWS = frozenset(o.name for o in _ALL if o.view and not o.parts)
 #: Operations that cast to their option `dtype`, which the loader gives to one that has none.
 CASTS = frozenset({"astype", "to_default"})
+#: Operations whose result may have the same row several times.
+REPEATING = frozenset({"embedding", "broadcast_to"})
+#: Operations whose gradient comes to those elements alone that equal the result, which compilers compute
+#: once more to compare it: rounded otherwise, no element may be equal.
+COMPARED = frozenset({"max"})
 #: Operations whose gradient is written in Python, and given zeros where there is no gradient.
 WRITTEN = frozenset({"custom_sin", "asking_sin"})
 #: Arguments that a tape saves of an operation for less than their values: for the shape or the dtype.
