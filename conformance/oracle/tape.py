@@ -1490,6 +1490,8 @@ def batch_norm(
 @_operation
 def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """`(x - mean) / sqrt(var + eps) * gamma + beta`, mean and (biased) var over the last axis."""
+    if not gamma.shape == beta.shape == x.shape[-1:]:
+        raise ValueError(f"gamma and beta must have the shape {x.shape[-1:]}")
     return _normalized(x, gamma, beta, (len(x.shape) - 1,), gamma.shape, eps)
 
 
