@@ -172,6 +172,11 @@ class Regions(Forward):
                 self.emitter.path = "plain"
         elif self.way == "scope":
             raise NotOfferedError(self.variant.id, "an activation in an object that is made once")
+        elif any(
+            isinstance(node, Region) and self.is_layer(node) and {*node.captured()} - self._variables
+            for node in walk(region.body)
+        ):
+            raise NotOfferedError(self.variant.id, "a layer that reads what is no variable")
         else:
             super().check_held(region)
 
