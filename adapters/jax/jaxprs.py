@@ -547,7 +547,7 @@ def count(
     others: Counter[tuple[Site, int]] = Counter()
     repeated: set[Site] = set()
     lines: Counter[tuple[Site, int, int]] = Counter()
-    seen: set[tuple[object, int]] = set()
+    seen: set[tuple[Site, object, int]] = set()
     drawn: list[tuple[Site, bool, int]] = []
     for event in events:
         site = event.place.site
@@ -558,7 +558,7 @@ def count(
             wanted = signature.results | (signature.masks if event.rerun else frozenset())
             if value.form not in wanted:
                 continue
-            key = (event.rerun or event.place, value.number)
+            key = (site, event.rerun or event.place, value.number)
             once = (event.rerun or higher) and site.op not in RANDOM
             new = not once or key not in seen
             seen.add(key)
