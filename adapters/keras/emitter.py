@@ -173,7 +173,9 @@ class Regions(Forward):
         elif self.way == "scope":
             raise NotOfferedError(self.variant.id, "an activation in an object that is made once")
         elif any(
-            isinstance(node, Region) and self.is_layer(node) and {*node.captured()} - self._variables
+            isinstance(node, Region)
+            and self.is_layer(node)
+            and {*node.captured()} - self._variables
             for node in walk(region.body)
         ):
             raise NotOfferedError(self.variant.id, "a layer that reads what is no variable")

@@ -623,8 +623,8 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         lambda b, c: any(_saves_twice(step) and step in b.steps for step in b.inside(c)),
     ),
     "third-degree": (
-        "a loss depends on a result of a region that is no polynomial, in pieces, of at most second "
-        "degree of the tensors whose gradients are asked for",
+        "a loss depends on a result of a region that is other than a polynomial, in pieces, of at most "
+        "second degree of the tensors whose gradients are asked for",
         lambda b, c: any(b.degrees.get(t, 0) > 2 for t in b.reach.needed.tensors & {*c.results}),
     ),
     "saves-view": (
