@@ -278,6 +278,7 @@ def features(
     outputs: object = "z",
     dtype: str = "float32",
     shape: Sequence[int] = (2, 3),
+    **words: object,
 ) -> frozenset[str]:
     case = {
         "title": "A title",
@@ -287,6 +288,7 @@ def features(
         "parameters": {"w": {"shape": [2, 3], "normal": 1.0}},
         "program": program,
         "outputs": outputs,
+        **words,
     }
     (loaded,) = load_text(json.dumps({"family": "fam", "cases": {"one": case}}), "a case")
     return features_of(loaded).case
@@ -312,3 +314,8 @@ def test_tensors_are_of_uneven_sizes(shape: list[int], uneven: bool) -> None:
 def test_a_program_returns_a_dict() -> None:
     assert "dict-output" in features([SIN, "z = sin(y)"], {"result": "z"})
     assert "dict-output" not in features([SIN, "z = sin(y)"])
+
+
+def test_a_program_returns_not_all_gradients() -> None:
+    assert "gradient-not-told" in features([SIN, "z = sin(y)"], gradients={"wrt": ["x"]})
+    assert "gradient-not-told" not in features([SIN, "z = sin(y)"])

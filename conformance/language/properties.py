@@ -494,6 +494,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
         "a tensor requires a gradient that is not asked for",
         lambda f: any(t.asks and t not in reach(f).wanted for t in f.given.values()),
     ),
+    "gradient-not-told": (
+        "a tensor requires a gradient that the program does not return",
+        lambda f: any(t.asks and t not in told(f) for t in f.given.values()),
+    ),
     "frozen-tensor": (
         "an input or a parameter that could require a gradient requires none",
         lambda f: any(t.floating and not t.asks and t.of != "state" for t in f.given.values()),
