@@ -233,7 +233,6 @@ class _Program:
         raw |= told
         changed = vocabulary.changed_by(self.words)
         if changed and not any(o in self.statements.used for o in changed):
-            self.words.pop("around", None)
             raw.pop("procedure", None)
             raw.pop("around", None)
         return next(filter(self._fits, self._trained(raw)), raw)

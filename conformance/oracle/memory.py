@@ -13,7 +13,7 @@ from functools import cached_property
 from conformance.language.operations import COSTLY, OPERATIONS, RANDOM, VIEWS
 from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
-from conformance.model.steps import stepped
+from conformance.model.steps import ever_asking
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Assumption, Call, Dataflow, Step, assumptions
 from conformance.oracle.executions import Unit, minimal_units
@@ -98,7 +98,7 @@ def _left(case: Case, dataflow: Dataflow) -> tuple[int, int]:
     """The tensors, and their bytes, that outermost regions keep after the backward passes, since these
     do not go through all of their graph: what the regions read, and what leads to it."""
     # What is frozen in one step may have a graph in another.
-    asking = {array.name for step in stepped(case) for array in step.arrays if array.gradient}
+    asking = ever_asking(case)
     active = dataflow.active(asking)
     # With `part`, backward goes to the tensors that are asked for alone.
     wanted = dataflow.active(case.wrt) if case.procedure.kind == "part" else active
