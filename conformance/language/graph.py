@@ -89,6 +89,7 @@ class Run:
     def __post_init__(self) -> None:
         self._regions = {region.name: region for region in self.case.regions()}
         self._redrawing = redrawing(self.case)
+        self._higher = self.entered_by_all and self.case.procedure.order > 1
         for value in (*self.case.inputs, *self.case.parameters, *self.case.state):
             if isinstance(value, Array):
                 floating = value.dtype.startswith(("float", "bfloat", "complex"))
@@ -239,6 +240,8 @@ class Run:
         self._recording = recording
         outcome = build(region.gives, inner)
         top = self._results(region, inner)
+        if recording and self.entered_by_all and self._renewed(region, node, names, inner):
+            asks = False
         made = [self._result(tensor, given, asks and tensor.floating) for tensor in top]
         if asks:
             entry.results, entry.call = len(top), (region, node, dict(names))
@@ -249,10 +252,42 @@ class Run:
 
     def _entries(self, region: Region, node: Region | Again, names: Names) -> list[Tensor]:
         """The tensors that are arguments of a region's node."""
-        trees = (*node.takes, *(node.kwargs.values() if self.entered_by_all else ()))
+        keys = region.kwargs if self.entered_by_all else ()
+        trees = (*node.takes, *(node.kwargs[key] for key in keys))
         given = [t for tree in trees if isinstance(tree, Ref) for t in _tensors(tree, names)]
-        captured = map(names.get, region.captured() if self.entered_by_all else ())
+        captured = map(names.get, self._captured(region) if self.entered_by_all else ())
         return given + [t for t in captured if isinstance(t, Tensor) and t in self._parameters]
+
+    def _captured(self, region: Region) -> dict[str, None]:
+        """The names that a region reads by closure, and those that the regions which it calls do."""
+        names = dict.fromkeys(region.captured())
+        for node in flat(region.body):
+            if not isinstance(node, Statement):
+                names |= self._captured(
+                    node if isinstance(node, Region) else self._regions[node.region]
+                )
+        return names
+
+    def _renewed(
+        self, region: Region, node: Region | Again, names: Names, inner: Names
+    ) -> set[Tensor]:
+        """The inputs that a region returns as they are, but for its own arguments at the top level. They
+        begin the graph anew, and the region has no node in it. Raises `NodeError` for parameters."""
+        trees = (*node.takes, *node.kwargs.values())
+        given = {t for tree in trees if isinstance(tree, Ref) for t in _tensors(tree, names)}
+        value = build(region.returns, inner)
+        if isinstance(value, dict):
+            value = tuple(value.values())
+        direct = value if isinstance(value, tuple) else (value,)
+        others = {t for t in given if any(t is part for part in direct)}
+        found = {t for t in self._results(region, inner) if t.requires and not t.made} - others
+        if not found.isdisjoint(self._parameters):
+            raise NodeError("parameter")
+        if +self._running:  # the inputs are those of the region that runs again
+            found -= {*self.asking.values()}
+        for tensor in found:
+            tensor.since = self._made
+        return found
 
     def _results(self, region: Region, names: Names) -> list[Tensor]:
         """The tensors that are results of a region's node."""
@@ -323,6 +358,8 @@ class Run:
         tensor = self.names[loss.name]
         assert isinstance(tensor, Tensor)
         if not self.asks(loss):
+            if self.entered_by_all:  # gradients are zeros
+                return
             raise NodeError("detached")
         self._only = {t.made or t: t for t in map(self.asking.__getitem__, only)}
         self._back = True
@@ -363,9 +400,11 @@ class Run:
                 back = self._again(node, [number or 0 for number in numbers])
             else:
                 back = [through(node, numbers, place) for place in range(len(node.arguments))]
-            node.freed = node.freed or not retain
+            # Gradients of gradients keep the graph, but a region has dropped its arguments.
+            kept = retain or (self._higher and node.call is None)
+            node.freed = node.freed or not kept
             for tensor, made, part in zip(node.arguments, node.before, back, strict=True):
-                if tensor.asks or made is not None:
+                if (tensor.asks and node.number > tensor.since) or made is not None:
                     give(tensor, made, part)
         for leaf, total in leaves.items():
             leaf.gradient = added(leaf.gradient, total)
@@ -405,7 +444,7 @@ class Run:
         names = dict(names)
         detached = [t.alias(t.asks, view=False) for t in node.arguments]
         passing = iter(detached)
-        inner = _given(region, call, names, passing)
+        inner = _given(region, call, names, passing, self.entered_by_all)
         moment, self._moment = self._moment, node.moment
         self.entered[node.moment] += 1
         self._body(region, inner)
@@ -434,10 +473,14 @@ class Run:
 
 
 def _given(
-    region: Region, node: Region | Again, names: Names, detached: Iterator[Tensor] | None = None
+    region: Region,
+    node: Region | Again,
+    names: Names,
+    detached: Iterator[Tensor] | None = None,
+    keywords: bool = False,
 ) -> Names:
     """The names in a region's body: those around it, and its arguments. Those that are tensors by
-    themselves are detached where it runs again."""
+    themselves are detached where it runs again, those by keyword only with `keywords`."""
     inner = dict(names)
     for own, tree in zip(region.takes, node.takes, strict=True):
         value = build(tree, names)
@@ -445,7 +488,10 @@ def _given(
             value = next(detached)
         bind(own, value, inner)
     for key, own in region.kwargs.items():
-        bind(own, build(node.kwargs[key], names), inner)
+        value = build(node.kwargs[key], names)
+        if keywords and detached is not None and isinstance(value, Tensor):
+            value = next(detached)
+        bind(own, value, inner)
     return inner
 
 

@@ -45,6 +45,8 @@ class Tensor:
     base: Tensor | None = None
     #: The value before numbers were added to all its elements, in place; 0 if none were.
     before: int = 0
+    #: The last node that was made when it began the graph anew.
+    since: int = 0
 
     @property
     def asks(self) -> bool:
