@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from conformance.model.program import Program, Site
 
 from . import statements
-from .jaxprs import RERUN, in_backward
+from .jaxprs import RERUN, by_rule, in_backward
 
 _HEAD = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\) -> .* \{$")
 _LINE = re.compile(
@@ -259,7 +259,7 @@ class _Values:
 
     def _note(self, one: Instruction, operands: Sequence[int], value: int, times: int) -> None:
         """Note whose value an instruction has made, unless it is work for gradients."""
-        rerun = RERUN in one.op_name
+        rerun = RERUN in one.op_name or bool(by_rule(one.op_name, self._program))
         if one.opcode in _NO_WORK or (in_backward(one.op_name, self._program) and not rerun):
             return
         lines = self._module.lines(one.stack_frame, self._program.file)

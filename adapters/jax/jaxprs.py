@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.interpreters.partial_eval import dce_jaxpr
 from jax.extend.core import Literal, Primitive
 
 from conformance.language.operations import OPERATIONS, RANDOM
@@ -25,6 +26,7 @@ from conformance.model.program import Program, Site
 from . import statements
 
 RERUN = "rematted_computation"
+CHECKPOINT = "/checkpoint/"
 #: How a name stack shows the transformations that an equation went through, the outermost first:
 #: `jvp(transpose(jvp()))` is a forward pass in which a gradient is taken, and the backward pass of that.
 _TRANSFORMED = re.compile(r"\btranspose\((?:jvp\()?|\bjvp\(")
@@ -61,6 +63,17 @@ def in_backward(names: str, program: Program) -> bool:
     """
     own = _TRANSFORMED.findall(names)[: _ORDERS.get(program.procedure, 1)]
     return any(word.startswith("transpose") for word in own)
+
+
+def by_rule(names: str, program: Program) -> Sequence[str]:
+    """The transformations in this name stack if its work is the forward pass of a gradient that is taken
+    in backward: what a rule of `jax.custom_vjp` runs again, or the backward pass of what a gradient in
+    forward runs. There is one more at the end than the rule itself has, which takes no gradient.
+    `jax.checkpoint` names what it runs again, and the rest of it is work for gradients."""
+    words = re.findall(r"\b(?:transpose|jvp)(?=\()", names)
+    again = words[-_ORDERS.get(program.procedure, 1) - 1 :]
+    own = set(again) == {"jvp"} and CHECKPOINT not in names
+    return words if own and in_backward(names, program) else ()
 
 
 class _Computed:
@@ -115,7 +128,8 @@ class Value:
 @dataclass(frozen=True)
 class Event:
     """An equation that the walk has met. `rerun` is the number of the recomputed function that it is
-    part of, 0 outside any; `transposed` says whether it is part of a backward pass of the procedure."""
+    part of, 0 outside any; below 0 it is that of the forward pass that a rule may run again (`by_rule`).
+    `transposed` says whether it is part of a backward pass of the procedure."""
 
     place: Place
     primitive: str
@@ -165,6 +179,12 @@ class Walk:
     #: By the number of a reference, the value that it holds.
     _holds: dict[int, Value] = field(default_factory=dict)
     _frames: int = 0
+    #: By number, the first value that a statement makes; and whether one was told by its number alone.
+    _first: dict[int, Value] = field(default_factory=dict)
+    without_line: bool = False
+    #: How many forward passes rules may have run again, and the transformations of the last one of them.
+    _passes: int = 0
+    _ruled: Sequence[str] = ()
 
     def run(self, closed: Any, given: Iterable[Any] = ()) -> tuple[Event, ...]:
         """Walk a closed jaxpr of arrays that the program starts from; returns its equations that have a
@@ -184,7 +204,7 @@ class Walk:
         known: dict[int, Value] = {}
         for called in calls:
             given = [known.get(id(array)) or self._given(array) for array in called.given]
-            results = self._evaluate(called.executable.jaxpr, given, Around())
+            results = self._evaluate(_needed(called.executable.jaxpr), given, Around())
             self._escape(*given, *results)
             known.update(zip(map(id, called.gave), results, strict=True))
         return tuple(self.events[start:])
@@ -245,14 +265,24 @@ class Walk:
             # An array is made of a constant while tracing, at times.
             number = np.asarray(self._made[operands[0].number].params)
             return [self._constant(number.astype(equation.params["new_dtype"]))]
-        results = self._apply(equation, operands, here.place)
-        if here.place is not None:
+        place, results = here.place, self._apply(equation, operands, here.place)
+        if place is None and by_rule(here.names, self.program):
+            # While a rule runs, JAX knows the line of the region's call alone.
+            results = [self._first.get(value.number, value) for value in results]
+            place = results[0].place if results else None
+            self.without_line |= place is not None
+        if place is not None:
             # JAX runs a function again in the one around it where all that it reads is known.
-            block = here.block or here.place.frame
+            block = here.block or place.frame
             rerun = block if here.again or RERUN in here.names else 0
             back = in_backward(here.names, self.program)
-            self.events.append(Event(here.place, name, tuple(results), rerun, back))
-        self._escape(*(operand for operand in operands if operand.place != here.place))
+            # What a rule runs again ends where the backward pass of it starts.
+            if back and not rerun:
+                ruled = by_rule(here.names, self.program)
+                self._passes += bool(ruled) and ruled != self._ruled
+                self._ruled, rerun = ruled, -self._passes if ruled else 0
+            self.events.append(Event(place, name, tuple(results), rerun, back))
+        self._escape(*(operand for operand in operands if operand.place != place))
         return results
 
     def _call(self, equation: Any, operands: Sequence[Value], here: Around) -> list[Value]:
@@ -267,7 +297,8 @@ class Walk:
         if name in RECOMPUTED:
             # One that has been differentiated is run in backward only.
             late = equation.params["differentiated"] and not in_backward(here.names, self.program)
-            inner = replace(here, block=self._frames + 1, again=here.again or late)
+            names, again = here.names + CHECKPOINT, here.again or late
+            inner = replace(here, names=names, block=self._frames + 1, again=again)
         jaxpr = next(equation.params[key] for key in CALLED if key in equation.params)
         results = self._evaluate(jaxpr, operands, inner)
         if name in JITTED and not any(self._made[one.number] is UNKNOWN for one in operands):
@@ -416,7 +447,10 @@ class Walk:
         """The value with this key; `made` says how, where it is new."""
         number = self._number(key)
         self._made.setdefault(number, made)
-        return Value(number, place, number if form is None else form)
+        value = Value(number, place, number if form is None else form)
+        if place is not None:
+            self._first.setdefault(number, value)
+        return value
 
     def _number(self, key: object) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
@@ -446,6 +480,12 @@ class Walk:
                 results = by.bind(*map(self.value, operands), **params)
                 self._values[number] = results[index] if by.multiple_results else results
         return self._values[number]
+
+
+def _needed(closed: Any) -> Any:
+    """A jaxpr without equations that nothing reads: a compiler leaves them out."""
+    jaxpr, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.out_avals), instantiate=True)
+    return closed.replace(jaxpr=jaxpr)
 
 
 def _as_words(parameter: Any) -> object:
@@ -507,13 +547,14 @@ def signatures(walk: Walk, events: Sequence[Event]) -> Mapping[Site, Signature]:
 class Counts:
     """Executions of each statement in forward and in reruns, and what random statements drew.
 
-    `entered` is how often each region ran in forward: as often as its line that ran most. `drawn` has
-    (statement, whether in a rerun, number of the drawn value).
+    `entered` is how often each region ran in forward, and `again` in reruns of rules: as often as its
+    line that ran most. `drawn` has (statement, whether in a rerun, number of the drawn value).
     """
 
     forward: Counter[Site]
     rerun: Counter[Site]
     entered: Counter[str]
+    again: Counter[str]
     drawn: tuple[tuple[Site, bool, int], ...]
 
 
@@ -547,6 +588,7 @@ def count(
     others: Counter[tuple[Site, int]] = Counter()
     repeated: set[Site] = set()
     lines: Counter[tuple[Site, int, int]] = Counter()
+    lines_again: Counter[tuple[Site, int, int]] = Counter()
     seen: set[tuple[Site, object, int]] = set()
     drawn: list[tuple[Site, bool, int]] = []
     for event in events:
@@ -555,6 +597,8 @@ def count(
         if signature is None or (event.transposed and not event.rerun):
             continue
         for value in event.results:
+            if event.rerun < 0 and higher and (site, value.number) not in often:
+                continue
             wanted = signature.results | (signature.masks if event.rerun else frozenset())
             if value.form not in wanted:
                 continue
@@ -570,21 +614,28 @@ def count(
                 places[one] += new
             elif new:
                 (again if same or not higher else others)[site, value.form] += 1
+                lines_again[site, event.place.lines[-1], value.form] += event.rerun < 0
             if new and site.op in RANDOM and value.form in signature.results:
                 drawn.append((site, bool(event.rerun), value.number))
     for (site, line, form, own), times in computed.items():
         times = max(places[site, line, form, own], min(times, often[site, own]))
         forward[site, form] += times
         lines[site, line, form] += times
-    entered: Counter[str] = Counter()
-    for (site, _, _), number in lines.items():
-        entered[site.region] = max(entered[site.region], number)
     again.update({key: n for key, n in others.items() if key[0] not in repeated})
     if higher:
         first = {(site, number) for site, rerun, number in drawn if not rerun}
         found = {site for site, rerun, number in drawn if rerun and (site, number) in first}
         drawn = [d for d in drawn if not d[1] or d[0] not in found or (d[0], d[2]) in first]
-    return Counts(_most(forward), _most(again), entered, tuple(drawn))
+    entered, entered_again = _entered(lines), _entered(lines_again)
+    return Counts(_most(forward), _most(again), entered, entered_again, tuple(drawn))
+
+
+def _entered(lines: Mapping[tuple[Site, int, int], int]) -> Counter[str]:
+    """By region: how often its line that ran most did."""
+    entered: Counter[str] = Counter()
+    for (site, _, _), number in lines.items():
+        entered[site.region] = max(entered[site.region], number)
+    return +entered
 
 
 def _most(counts: Mapping[tuple[Site, int], int]) -> Counter[Site]:

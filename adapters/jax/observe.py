@@ -288,8 +288,10 @@ class Observer(Base):
             shown = [site for site in known if _name(site) not in hidden]
             rerun = Counter({site: self._again(site, known, held) for site in known})
             rerun &= counts.rerun
+        # An optimised module tells a rule's statements by their lines alone.
+        told = not (self._jitted and walk.without_line)
         executed = None
-        if {s.region for s in walk.differing} <= {s.region for s in known}:
+        if told and {s.region for s in walk.differing} <= {s.region for s in known}:
             executed = _executions(program, loaded.path, counts, rerun, shown)
         if program.ranks > 1:  # a value in the jaxpr is that of no rank
             return replace(run, executions=executed)
@@ -390,13 +392,16 @@ def _executions(
 ) -> tuple[Execution, ...]:
     """Counts as observation values, of all regions and of the statements that are shown.
 
-    A region counts as often as the statement in it that ran most; one that holds only other regions is
-    entered as often as they are, with no rerun.
+    A region counts as often as the statement in it that ran most; in forward, and where an eager
+    rule runs it again, as often as the line that did. One that holds only other regions is entered as
+    often as they are, with no rerun.
     """
     inner = program.inner_regions(path)
     again: Counter[str] = Counter()
     for site, number in rerun.items():
         again[site.region] = max(again[site.region], number)
+    if rerun is counts.rerun:  # not compiled
+        again = Counter({**again, **counts.again})
 
     own = {site.region for site in program.lines.values() if site.kind == "statement"}
 

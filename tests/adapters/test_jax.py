@@ -176,6 +176,37 @@ def test_the_outermost_transformations_are_those_of_the_procedure(
     assert jaxprs.in_backward(names, replace(program, procedure=procedure)) is backward
 
 
+BY_RULE = """
+def by_rule(function):
+    @jax.custom_vjp
+    def region(*args):
+        return function(*args)
+
+    def backward(args, gradient):
+        args = jax.lax.optimization_barrier(args)
+        return jax.vjp(function, *args)[1](gradient)
+
+    region.defvjp(lambda *args: (function(*args), args), backward)
+    return region
+"""
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("case", ["basics/arithmetic", "procedures/second-order"])
+def test_what_a_rule_runs_again_counts(variant: str, case: str, tmp_path: Path) -> None:
+    seen = observed(BY_ID[case], variant, tmp_path)
+    assert not reruns(seen.plain)
+    program = emitted(BY_ID[case], variant, tmp_path)
+    text = program.text.replace("jax.checkpoint(", "by_rule(") + BY_RULE
+    Path(program.file).write_text(text)
+    ruled = BENCH.observe(replace(program, text=text))
+    assert not reruns(ruled.plain)
+    if variant == "eager":
+        assert set(reruns(ruled.recomputed)) >= set(reruns(seen.recomputed)) != set()
+    else:  # an optimised module has the line of the call alone
+        assert ruled.recomputed.executions is None
+
+
 def test_calls_of_one_region_count_each(tmp_path: Path) -> None:
     seen = observed(BY_ID["documents/tensorflow-four-calls"], "eager", tmp_path)
     assert seen.recomputed.executions is not None
