@@ -68,3 +68,4 @@ def test_inaccurate_kernels_widen_only_the_cases_that_use_them():
     assert against_others(case, {"exp": 1e-4}) == case.tolerance
     wide = against_others(case, {"tanh": 1e-4, "exp": 1e-2})
     assert wide == Tolerance(case.tolerance.rtol, GROWTH * 1e-4)
+    assert against_others(case, {"sum": 1e-4}) == wide  # of the loss

@@ -442,7 +442,7 @@ def emitter(case: Case, variant: Variant) -> Emitter:
         parts = parts.but("import jax", registered="@jax.tree_util.register_dataclass")
     if name == "tensorflow" and way != "fit":
         # `ops.add` takes what may be a bias for one, and adds (4, 1) to (4, 4) along the other axis.
-        parts = parts.but(operations={**WORDS.operations, "add": "tf.add({a}, {b})"})
+        parts = parts.but(operations={**WORDS.operations, "add": operations.tf_add})
     if name == "jax" and order > 1:
         nested = operations.CUSTOM_SIN_ORDERS.format(order=order)
         parts = parts.but(helpers={**WORDS.helpers, "custom_sin": nested})

@@ -128,6 +128,8 @@ class Observer(Base):
         alone, whole = (
             LoadedProgram.of(program, load_program(program), loaded.path) for _ in range(2)
         )
+        for one in (alone, whole):
+            vars(one.module)["inputs"] = _computed(one.module.inputs)
         _seed(alone)
         closed = _jaxpr(lambda: alone.alone())
         known = walk.known = jaxprs.signatures(walk, walk.run(closed))
@@ -162,6 +164,20 @@ class Observer(Base):
             for site, again, leaf in drawn
             if leaf is not None and "float" in leaf.dtype
         )
+
+
+def _computed(inputs: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+    """The inputs of a program, where those without axes are results of an operation, and not constants,
+    which what is computed from them would be told by."""
+
+    def given() -> dict[str, Any]:
+        arrays = inputs().items()
+        return {
+            n: a[None].reshape(()) if isinstance(a, jax.Array) and not a.shape else a
+            for n, a in arrays
+        }
+
+    return given
 
 
 def _seed(loaded: LoadedProgram) -> None:

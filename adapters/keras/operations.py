@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from conformance.emit import usual
 from conformance.emit.emitter import RAISE_IF, Call, Writer
+from conformance.model.case import Literal
 
 #: Functions that a program carries along where it uses the operation.
 HELPERS: Mapping[str, str] = {
@@ -95,6 +96,13 @@ def _numpy_uniform(call: Call, source: str = "np.random") -> str:
     """A draw of NumPy's: `source` is its global generator or one of its own."""
     low, high, shape = (call.options[word] for word in ("low", "high", "shape"))
     return f'ops.convert_to_tensor({source}.uniform({low}, {high}, {shape}), "float32")'
+
+
+def tf_add(call: Call) -> str:
+    """TensorFlow takes the dtype of the first argument for both, so a number is the second one."""
+    a, b = call.arguments["a"], call.arguments["b"]
+    number = any(isinstance(argument, Literal) for argument in call.statement.arguments[:1])
+    return f"tf.add({b}, {a})" if number else f"tf.add({a}, {b})"
 
 
 _OF_TWO = ("add", "subtract", "multiply", "divide", "matmul", "solve")

@@ -46,8 +46,9 @@ def against_others(case: Case, accuracy: Mapping[str, float]) -> Tolerance:
 
 
 def inaccuracy(case: Case, accuracy: Mapping[str, float]) -> float:
-    """The greatest absolute error of the operations of a case that `accuracy` names."""
+    """The greatest absolute error of the operations of a case and its losses that `accuracy` names."""
     used = {statement.op for _, statement in case.statements()}
+    used |= {loss.reduction for loss in (case.loss, case.then) if loss}
     return max((greatest for op, greatest in accuracy.items() if op in used), default=0.0)
 
 
