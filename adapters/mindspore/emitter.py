@@ -17,7 +17,7 @@ from conformance.language.flow import Flow
 from conformance.language.reach import steps
 from conformance.model.case import Case, Region, node_reads, walk
 
-from . import cells, layers, procedures, training
+from . import cells, layers, parallel, procedures, training
 from .notes import compiles
 from .operations import HELPERS, OPERATIONS, pynative_helpers, pynative_operations
 
@@ -53,8 +53,10 @@ WORDS = Words(
         "import numpy as np",
         "from mindspore import Parameter, ParameterTuple, Tensor, amp, nn, ops",
     ),
-    operations=OPERATIONS,
-    helpers={"raise_if": RAISE_IF, **HELPERS},
+    operations={**OPERATIONS, **parallel.OPERATIONS},
+    helpers={"raise_if": RAISE_IF, **HELPERS, **parallel.HELPERS},
+    rank="get_rank()",
+    start=parallel.START,
     procedures_written=(
         *("backward", "part", "functional", "second_order", "third_order"),
         *("inference", "train", "jvp", "jacobian"),
@@ -133,8 +135,8 @@ def emitter(case: Case, variant: Variant) -> Emitter:
     parameters change that backward reads, or what a mapped function has saved is written over, or in
     PyNative mode what a tangent needs: it reads them as they are then, without recompute too. So it does
     where gradients of gradients of a batch normalisation are taken: the kernel reads memory that is not
-    its own, gives NaN and ends the process; and in PyNative mode where the result of an average pool is
-    written over, whose gradient is then zero."""
+    its own, gives NaN and ends the process; in PyNative mode where the result of an average pool is
+    written over, whose gradient is then zero; and in graph mode where a graph asks which rank it is."""
     changing = case.procedure.between == "update" or any(r.mapped for r in case.regions())
     back = case
     if case.procedure.kind == "jvp" and not compiles(variant.name):  # two backward passes
@@ -151,12 +153,16 @@ def emitter(case: Case, variant: Variant) -> Emitter:
     if not compiles(variant.name):
         if _writes_over_pooled(case):
             raise NotOfferedError(variant.id, "what an average pool returns, written over")
-        operations = {**OPERATIONS, **pynative_operations(case)}
+        operations = {**parts.words.operations, **pynative_operations(case)}
         helpers = {**parts.words.helpers, **pynative_helpers(case)}
         parts = parts.but(operations=operations, helpers=helpers)
+    elif case.uses(frozenset({"all_gather", "reduce_scatter"})):
+        raise NotOfferedError(variant.id, "a graph that asks for the number of its rank")
     elif not read.issuperset(array.name for array in case.parameters):
         # a list would make parameters of a graph that reads them nowhere
         parts = parts.but(lists="nothing")
+    if case.ranks > 1:
+        parts = parts.but(*parallel.IMPORTS)
     return Emitter(case, variant, parts)
 
 

@@ -87,6 +87,7 @@ FORMS: Mapping[str, tuple[Counter[str], ...]] = {
         "slope_of_sin": ["Cos Mul", "Cos"],
         "accumulate_sin": ["Sin"],
         "add_in_place": ["InplaceAddExt", "InplaceAddsExt"],
+        "all_reduce": ["AllReduce"],
         "uniform": ["UniformReal Mul Add", "UniformReal Add", "UniformReal"],
     }.items()
 }

@@ -35,7 +35,7 @@ from conformance.observe.worker.observer import Observer as Base
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.trace import Trace
 
-from . import dataflow, graphs, pool, profiler
+from . import dataflow, graphs, pool, profiler, ranks
 from .notes import CAST, STOPPED, compiles
 
 #: How often a kernel runs before MindSpore has chosen how to divide its elements among threads. Until
@@ -180,7 +180,16 @@ class Observer(Base):
             "release": "bytes that the memory pool has given; tensors that Python tracks",
         }
 
+    #: What observes programs of several ranks, made before the process runs its first operation.
+    unused: ranks.Unused | None = None
+
     def warm_up(self) -> None:
+        if Observer.unused is None:
+            Observer.unused = ranks.Unused(_on_rank)
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        profiler.begin()
         ms.set_context(mode=ms.PYNATIVE_MODE)
         profiler.touch()
         for _ in range(TRIED):
@@ -250,6 +259,8 @@ class Observer(Base):
         return reasons
 
     def observe(self, program: Program) -> Observation:
+        if program.ranks > 1 and Observer.unused is not None:
+            return Observer.unused.observe(program)
         self._texts, self._deep = {}, False
         observation = super().observe(program)
         if not self._texts or "executions" in self.unobserved(program):
@@ -327,3 +338,11 @@ class Observer(Base):
         assert isinstance(trace, Lines)
         with profiler.recorded_kernels() as kernels:
             yield lambda: trace.statements(kernels)
+
+
+def _on_rank(program: Program) -> Observation:
+    """What a rank sees of a program, in a process that has run no operation."""
+    Observer.unused = None  # its process is the rank's parent
+    observer = Observer(program.variant)
+    observer._warm_up()
+    return observer.observe(program)

@@ -98,6 +98,10 @@ class Procedures(Run):
     def write_beginning(self) -> None:
         mode = "GRAPH" if self.plan.graph and not self.plan.jit else "PYNATIVE"
         self.code(f"ms.set_context(mode=ms.{mode}_MODE)")
+        if self.case.parallel:
+            self.code(
+                'ms.set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)'
+            )
         super().write_beginning()
         if not self.plan.plain_functions:
             self._write_network()
@@ -335,6 +339,8 @@ class Procedures(Run):
         made = value if alone else f"({value}, {others})"
         call = f"{_gradient_function(name)}({', '.join(arguments)})"
         code(f"{made}, {gradients} = {call}", FORWARD if self.plan.graph else GRADIENT)
+        if self.case.parallel and self.plan.weights:
+            code("of_weights = nn.DistributedGradReducer(weights)(of_weights)")
 
     def _gradients(self) -> str:
         """A dict of the gradients asked for."""

@@ -20,8 +20,6 @@ from mindspore import Tensor, _c_expression, ops
 from mindspore.common.api import _pynative_executor
 
 ms.set_context(pynative_synchronize=True)
-with suppress(SystemError):  # under NumPy 2 the first operation fails, and only the first
-    Tensor(np.ones(1, np.float32)) * 0.1
 
 #: `Default/Conv2D-op3`: a scope, the operation, and the number of its kernel.
 _NUMBERED = re.compile(r"^.*/(\w+)-op\d+$")
@@ -33,6 +31,12 @@ class Kernel:
 
     name: str
     start: int
+
+
+def begin() -> None:
+    """Run the first operation of the process."""
+    with suppress(SystemError):  # under NumPy 2 it fails, and only the first
+        Tensor(np.ones(1, np.float32)) * 0.1
 
 
 def synchronize() -> None:
@@ -68,7 +72,8 @@ def recorded_kernels() -> Iterator[list[Kernel]]:
         finally:
             touch()
             recorder.stop()
-        text = (Path(folder) / "cpu_op_execute_timestamp_0.txt").read_text()
+        (file,) = Path(folder).glob("cpu_op_execute_timestamp_*.txt")  # with the number of the rank
+        text = file.read_text()
     for line in text.splitlines():
         name, _, runs = line.split(";", 2)
         name = _NUMBERED.sub(r"\1", name)

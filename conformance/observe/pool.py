@@ -23,7 +23,7 @@ from conformance.model.observation import Observation
 from conformance.model.program import Program
 from conformance.observe.process import Answered, Died, Late, Output, Process
 from conformance.observe.worker import entry
-from conformance.observe.worker.ranks import LIMIT, WaitingError
+from conformance.observe.worker.ranks import WaitingError
 from conformance.observe.worker.serve import Broken as Broken  # one of the outcomes
 from conformance.writing import check_full
 
@@ -213,7 +213,8 @@ class _Worker:
             return outcome
         observation, unrestored = outcome
         if isinstance(observation, WaitingError):
-            return TimedOut(LIMIT, str(observation))
+            where, seconds = observation.args
+            return TimedOut(seconds, where)
         if not isinstance(observation, Observation):
             kind = type(observation).__name__
             return Broken(f"the observer returned a {kind}, not an Observation", "")

@@ -28,7 +28,7 @@ LIMIT = 20.0
 
 
 class WaitingError(Exception):
-    """Ranks wait for each other: where each of them is."""
+    """Ranks wait for each other: where each of them is, and the seconds that they had."""
 
 
 @dataclass
@@ -40,17 +40,20 @@ class _Rank:
 
 
 def observe(
-    program: Program, collectives: Sequence[str], seen: Callable[[int, str], Observation]
+    program: Program,
+    collectives: Sequence[str],
+    seen: Callable[[int, str], Observation],
+    limit: float = LIMIT,
 ) -> Observation:
     """What each rank sees of a program: that of rank 0, with the `others`. `seen(rank, folder)` observes
     it on a rank; the folder is empty at first, and the same for all. `collectives` are the names of the
-    framework's functions that ranks may be found in. Raises `WaitingError`."""
+    framework's functions that ranks may be found in. Raises `WaitingError` after `limit` seconds."""
     with tempfile.TemporaryDirectory() as folder:
         ranks = [_forked(rank, folder, seen) for rank in range(program.ranks)]
         try:
-            _collect(ranks, time.monotonic() + LIMIT)
+            _collect(ranks, time.monotonic() + limit)
             if any(rank.observation is None for rank in ranks):
-                raise WaitingError(_places(ranks, program, collectives))
+                raise WaitingError(_places(ranks, program, collectives), limit)
         finally:
             for rank in ranks:
                 _end(rank.process)
