@@ -99,6 +99,7 @@ CASTS = {
     "autocast": "bfloat16",
 }
 FREES = {"recompute": "r(a)", "body": "y = multiply(a, h)"}
+FREES_TRAINED = {"recompute": "r(a)", "body": "b = multiply(a, h); y = multiply(b, w)"}
 
 
 def drawn(operation: str, *, last: bool = False) -> dict[str, str]:
@@ -262,6 +263,20 @@ TABLE = [
     ("not-reached-as-operation", [NAMED, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("reached-with-keywords", [NAMED, "z = sin(y)"], [NAMED, "z = sin(x)"]),
     ("node-frees-graph", ["h = sin(x)", "a = exp(h)", FREES, "z = sin(y)"], [SIN, "z = sin(y)"]),
+    ("whole-frees-graph", ["a = sin(x)", "h = exp(w)", FREES_TRAINED, "z = multiply(y, h)"],
+     ["a = sin(x)", "h = exp(x)", FREES_TRAINED, "z = multiply(y, h)"]),
+    ("whole-returns-parameter", [GIVES_CAPTURED, "z = sin(y)"],
+     [{"recompute": "r(w)", "gives": ["y", "w"], "body": "y = sin(w)"}, "z = sin(y)"]),
+    ("whole-returns-parameter",
+     [{"recompute": "r(w)", "gives": ["y", ["w"]], "body": "y = sin(w)"}, "z = sin(y)"],
+     [{"recompute": "r(w)", "gives": ["y", ["u"]], "body": "y = sin(w); u = cos(w)"}, "z = sin(y)"]),
+    ("whole-returns-input",
+     [{"recompute": "r(x)", "gives": ["y", ["x"]], "body": "y = sin(x)"}, "z = sin(y)"],
+     [{"recompute": "r(x)", "gives": {"a": "y", "b": "x"}, "body": "y = sin(x)"}, "z = sin(y)"]),
+    ("whole-runs-otherwise",
+     [{**SIN, "body": "y = multiply(x, w)"}, {"recompute": "s(y)", "body": "v = stop_gradient(y)"},
+      "z = multiply(v, x)"],
+     [SIN, "z = sin(y)"]),
     ("node-frees-graph", ["h = multiply(x, 3)", "a = negative(h)", FREES, "z = sin(y)"],
      ["h = add(x, 3)", "a = negative(h)", FREES, "z = sin(y)"]),
     ("overwritten-decides",

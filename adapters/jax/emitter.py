@@ -28,10 +28,10 @@ from conformance.model.case import (
     Statement,
     Tree,
     Value,
-    chains,
     leaves,
     walk,
 )
+from conformance.model.chains import chains
 from conformance.model.program import Site
 
 from . import layouts, operations, policies, procedures, ranks, references

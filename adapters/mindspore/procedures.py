@@ -11,6 +11,7 @@ from conformance.emit.expressions import listed
 from conformance.emit.transforms import Transforms
 from conformance.emit.values import FEW
 from conformance.errors import NotOfferedError
+from conformance.language.operations import RANDOM
 from conformance.model.case import (
     Array,
     Case,
@@ -223,6 +224,9 @@ class Procedures(Run):
         code, procedure = self.code, self.case.procedure
         if not (self.plan.sources or self.plan.weights):
             raise NotOfferedError(self.variant.id, "gradients of nothing")
+        weights = set(self.plan.weights)
+        if weights and any(weights.isdisjoint(asking(step)) for step in stepped(self.case)):
+            raise NotOfferedError(self.variant.id, "a step that trains no parameter")
         if not procedure.changes:
             self._write_differentiable()
         code("losses = []")
@@ -268,7 +272,7 @@ class Procedures(Run):
         """The sum of all gradients is computed by a function, and differentiated as one; the third
         order does so with that function."""
         third = ("max_pool2d",) if self.case.procedure.order > 2 else ()
-        for op in () if self.plan.graph else ("avg_pool2d", "softmax", *third):
+        for op in () if self.plan.graph else ("avg_pool2d", "layer_norm", "softmax", *third):
             if self.case.uses(frozenset({op})):
                 raise NotOfferedError(self.variant.id, f"gradients of gradients of {op}")
         code, wrt = self.code, self.case.wrt
@@ -386,6 +390,9 @@ class OfInputs(Transforms):
         if not {*wrt} <= {*self.run.plan.passed} or self.run.stops:
             what = "tangents of parameters" if not self.run.stops else "tangents beside dicts"
             raise NotOfferedError(self.variant.id, what)
+        if self.case.procedure.kind == "jvp" and self.case.uses(RANDOM):
+            # `ms.jvp` compiles the function, and runs it again for its value
+            raise NotOfferedError(self.variant.id, "tangents of what draws random numbers")
         given = [name if name in wrt else _value(name) for name in self.run.plan.inputs]
         with code.indent(f"def output_of({', '.join(wrt)}):"):
             code(f"outputs = network({', '.join(given)})", FORWARD)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from conformance.emit.emitter import Body
 from conformance.emit.expressions import function
-from conformance.model.case import Again, Node, Region, chains
+from conformance.model.case import Again, Node, Region
+from conformance.model.chains import chains
 
 
 class Loops(Body):

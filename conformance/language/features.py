@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from conformance.language import properties
+from conformance.language import case_properties, properties
 from conformance.language.containers import has_container
 from conformance.language.flow import Flow, parts
 from conformance.language.operations import OPERATIONS, RANDOM
@@ -26,11 +26,11 @@ from conformance.model.case import (
     Statement,
     Tree,
     Value,
-    chains,
     flat,
     leaves,
     walk,
 )
+from conformance.model.chains import chains
 from conformance.model.containers import Listed, Named, Object
 from conformance.model.steps import asking, stepped
 
@@ -288,20 +288,20 @@ def _of_step(case: Case) -> Features:
         for statement in place.statements:
             own |= set(_by_statement(case, region.name, statement))
         by_region.append(frozenset(own))
-    return Features(tuple(by_region), required_by(case) | frozenset(properties.of_case(flow)))
+    return Features(tuple(by_region), required_by(case) | frozenset(case_properties.of_case(flow)))
 
 
 def feature_names() -> tuple[str, ...]:
     """The names of all features, families as `op:…`."""
     families = (f"{family}:…" for family in properties.FAMILIES)
-    return (*CAPABILITIES, *properties.REGION, *properties.CASE, *families)
+    return (*CAPABILITIES, *properties.REGION, *case_properties.CASE, *families)
 
 
 def is_feature(word: str) -> bool:
     """Whether there is a feature of this name."""
     family, colon, member = word.partition(":")
     if not colon:
-        return word in CAPABILITIES or word in properties.REGION or word in properties.CASE
+        return word in CAPABILITIES or word in properties.REGION or word in case_properties.CASE
     return family in properties.FAMILIES and (family in properties.NAMED or member in OPERATIONS)
 
 
@@ -309,7 +309,7 @@ def meaning(word: str) -> str:
     """What a feature means, in a sentence."""
     if word in CAPABILITIES:
         return CAPABILITIES[word]
-    tables = (properties.REGION, properties.CASE)
+    tables = (properties.REGION, case_properties.CASE)
     return (
         next((table[word][0] for table in tables if word in table), "")
         or (properties.FAMILIES[word.partition(":")[0]])

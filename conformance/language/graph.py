@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conformance.language.flow import redrawing, without_elements
+from conformance.language.graph_nodes import Names, Node, Tensor, added, mixed, through
 from conformance.language.operations import (
     BOOLS,
     CASTS,
@@ -27,113 +28,26 @@ from conformance.language.operations import (
     OPERATIONS,
     OTHERS,
     SAVED,
-    WRITTEN,
 )
+from conformance.model.binding import bind, build
 from conformance.model.case import (
     Again,
     Array,
     Case,
-    Literal,
     Loss,
     Ref,
     Region,
     Statement,
-    Tree,
     flat,
     leaves,
 )
 from conformance.model.case import Node as CaseNode
 from conformance.model.containers import Listed, Named, Object, alike
 
-#: Derivatives are numbers modulo this prime.
-_PRIME = 2**61 - 1
-#: Derivatives that are the same numbers everywhere, by operation.
-_CONSTANT = {
-    "add": (1, 1),
-    "subtract": (1, -1),
-    "negative": (-1,),
-    "add_in_place": (1, 1),
-    **dict.fromkeys(CASTS, (1,)),
-    "raise_if": (1,),
-}
-
 
 class NodeError(Exception):
     """What a backward pass raises, in a word: `detached`, `detached-saved`, `freed`, `hook`, `moved`,
     `refused`, `no-result`; or `endless` where it does not come to its end."""
-
-
-@dataclass(eq=False)
-class _Tensor:
-    """A tensor while a program runs. `made` is the node that made it and the number of the result;
-    tensors of one `value` are computed in the same way."""
-
-    requires: bool = False
-    floating: bool = True
-    value: int = 0
-    #: Where it is known.
-    dtype: str = ""
-    #: Whether it shares the memory of another one, and whether with gaps or in another order.
-    view: bool = False
-    strided: bool = False
-    #: Whether it has no elements.
-    void: bool = False
-    made: tuple[_Node, int] | None = None
-    gradient: int | None = None
-    #: Passes that have added to its gradient.
-    passes: int = 0
-    #: What it is a view of, where no graph was recorded.
-    base: _Tensor | None = None
-    #: The value before numbers were added to all its elements, in place; 0 if none were.
-    before: int = 0
-
-    @property
-    def asks(self) -> bool:
-        """Whether it says that it requires a gradient. A view that was made without a graph says so as
-        soon as what it is a view of does, which a region may return."""
-        return self.requires or (self.base is not None and self.base.asks)
-
-    def alias(self, requires: bool, view: bool) -> _Tensor:
-        """Another tensor with the same numbers, and without a graph."""
-        alias = _Tensor(requires, self.floating, self.value, self.dtype, view, self.void)
-        alias.before, alias.strided = self.before, self.strided
-        return alias
-
-
-_Names = dict[str, object]
-
-
-@dataclass(eq=False)
-class _Node:
-    """A node of the graph: a statement, or a call of a region with the names that it can read. `read`
-    is, for each argument, the value of what the derivative with respect to it reads."""
-
-    number: int
-    moment: int
-    arguments: tuple[_Tensor, ...]
-    read: tuple[int, ...]
-    before: tuple[tuple[_Node, int] | None, ...]
-    results: int
-    saves: bool
-    #: The arguments that it saves, of those that have a graph.
-    kept: tuple[_Tensor, ...]
-    #: The calls around it, by their moments.
-    chain: tuple[int, ...]
-    operation: str = ""
-    call: tuple[Region, Region | Again, _Names] | None = None
-    #: Whether its results have no elements.
-    void: bool = False
-    freed: bool = False
-    #: The results that hooks are on.
-    hooked: set[int] = field(default_factory=set)
-
-    def derivative(self, result: int, argument: int) -> int:
-        """The derivative of a result with respect to an argument."""
-        if self.void or self.arguments[argument].void:
-            return 0
-        if self.operation in _CONSTANT:
-            return _CONSTANT[self.operation][argument]
-        return _mixed(self.read[argument], result, argument) * 0x9E3779B97F4A7C15 % _PRIME + 1
 
 
 @dataclass
@@ -152,7 +66,7 @@ class Run:
     opaque: bool
     lasting: bool = True
     entered_by_all: bool = False
-    names: _Names = field(default_factory=dict)
+    names: Names = field(default_factory=dict)
     entered: Counter[int] = field(default_factory=Counter)
     #: Whether a region detaches what it captures and returns, since no argument requires a gradient.
     detaches: bool = False
@@ -171,18 +85,19 @@ class Run:
     _recording: bool = True
     _back: bool = False
     #: The only tensors whose gradients are wanted, by where their gradients come to; none for all.
-    _only: dict[_Tensor | tuple[_Node, int], _Tensor] = field(default_factory=dict)
+    _only: dict[Tensor | tuple[Node, int], Tensor] = field(default_factory=dict)
     #: The regions that run again now, one inside of the other.
-    _running: Counter[_Node] = field(default_factory=Counter)
+    _running: Counter[Node] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._regions = {region.name: region for region in self.case.regions()}
         self._redrawing = redrawing(self.case)
+        self._higher = self.entered_by_all and self.case.procedure.order > 1
         for value in (*self.case.inputs, *self.case.parameters, *self.case.state):
             if isinstance(value, Array):
                 floating = value.dtype.startswith(("float", "bfloat", "complex"))
                 name = zlib.crc32(value.name.encode())
-                tensor = _Tensor(value.gradient, floating, name, value.dtype)
+                tensor = Tensor(value.gradient, floating, name, value.dtype)
                 tensor.void = 0 in value.shape
                 self.names[value.name] = tensor
             else:
@@ -190,7 +105,7 @@ class Run:
         self.given = dict(self.names)
         self._parameters = [self.names[p.name] for p in self.case.parameters if p.gradient]
         #: The tensors whose gradients the program could ask for.
-        tensors = {n: t for n, t in self.names.items() if isinstance(t, _Tensor)}
+        tensors = {n: t for n, t in self.names.items() if isinstance(t, Tensor)}
         self.asking = {name: tensor for name, tensor in tensors.items() if tensor.asks}
         if self.case.procedure.after == "inference":
             self._recording = False
@@ -200,7 +115,7 @@ class Run:
 
     # -- forward --------------------------------------------------------------------------------------
 
-    def _run(self, nodes: Iterable[CaseNode], names: _Names) -> None:
+    def _run(self, nodes: Iterable[CaseNode], names: Names) -> None:
         for node in flat(nodes):
             self._moment += 1
             if isinstance(node, Statement):
@@ -211,7 +126,7 @@ class Run:
                 if isinstance(node, Again) or node.called:
                     self._call(region, node, names)
 
-    def _statement(self, statement: Statement, names: _Names) -> None:
+    def _statement(self, statement: Statement, names: Names) -> None:
         operation = OPERATIONS[statement.op]
         if self._back and statement.op in OTHERS:
             self.draws |= self.calls[self._chain[-1]] not in self._redrawing
@@ -228,11 +143,11 @@ class Run:
             name: [(name in centred and t.before) or t.value for t in tensors]
             for name, tensors in named.items()
         }
-        value = alike if operation.random else _mixed(alike, *itertools.chain(*values.values()))
+        value = alike if operation.random else mixed(alike, *itertools.chain(*values.values()))
         values |= {"out": [value], "mask": [value]}
         given = [t for name in operation.needs for t in named.get(name, ())]
         reads = [
-            _mixed(alike, *(v for word in sorted(needs[0]) for v in values.get(word, ())))
+            mixed(alike, *(v for word in sorted(needs[0]) for v in values.get(word, ())))
             for name, needs in operation.needs.items()
             for _ in named.get(name, ())
         ]
@@ -257,7 +172,7 @@ class Run:
         void = without_elements(statement, (tensor.void for tensor in every))
         base = next(iter(given), None) if view and not self._recording else None
         made = [
-            _Tensor(asks, floating, _mixed(value, n), dtype, view, void, base=base)
+            Tensor(asks, floating, mixed(value, n), dtype, view, void, base=base)
             for n, _ in enumerate(statement.targets)
         ]
         for tensor in made:
@@ -288,29 +203,29 @@ class Run:
         self.otherwise |= self._back and self.flags.get(self._moment) != flags
         if not self._back:
             self.flags[self._moment] = flags
-        return _mixed(self._moment, *flags)
+        return mixed(self._moment, *flags)
 
     def _node(
         self,
-        given: Sequence[_Tensor],
+        given: Sequence[Tensor],
         reads: Sequence[int],
         results: int,
         saves: bool,
         operation: str,
-        kept: Sequence[_Tensor] = (),
-    ) -> _Node:
+        kept: Sequence[Tensor] = (),
+    ) -> Node:
         self._made += 1
         before = tuple(tensor.made for tensor in given)
         chain = tuple(self._chain)
         start = (self._made, self._moment, tuple(given), tuple(reads), before)
-        return _Node(*start, results, saves, tuple(kept), chain, operation)
+        return Node(*start, results, saves, tuple(kept), chain, operation)
 
-    def _record(self, node: _Node, made: Iterable[_Tensor]) -> None:
+    def _record(self, node: Node, made: Iterable[Tensor]) -> None:
         for place, tensor in enumerate(made):
             if tensor.floating:
                 tensor.made = (node, place)
 
-    def _call(self, region: Region, node: Region | Again, names: _Names) -> None:
+    def _call(self, region: Region, node: Region | Again, names: Names) -> None:
         self.entered[self._moment] += self._back
         self.calls[self._moment] = region.name
         inner = _given(region, node, names)
@@ -318,7 +233,7 @@ class Run:
             self._body(region, inner)
             for name in () if self.lasting else region.left:
                 inner[name] = _without_graph(inner[name])
-            self._give(node, _build(region.gives, inner), names)
+            self._give(node, build(region.gives, inner), names)
             return
         given = self._entries(region, node, names)
         entry = self._node(given, (), 0, bool(given), "")
@@ -326,8 +241,10 @@ class Run:
         asks = recording and any(tensor.asks for tensor in given)
         self._body(region, inner)
         self._recording = recording
-        outcome = _build(region.gives, inner)
+        outcome = build(region.gives, inner)
         top = self._results(region, inner)
+        if recording and self.entered_by_all and self._renewed(region, node, names, inner):
+            asks = False
         made = [self._result(tensor, given, asks and tensor.floating) for tensor in top]
         if asks:
             entry.results, entry.call = len(top), (region, node, dict(names))
@@ -336,25 +253,56 @@ class Run:
         results = dict(zip(map(id, top), made, strict=True))
         self._give(node, _replaced(outcome, results, nested=self.entered_by_all), names)
 
-    def _entries(self, region: Region, node: Region | Again, names: _Names) -> list[_Tensor]:
+    def _entries(self, region: Region, node: Region | Again, names: Names) -> list[Tensor]:
         """The tensors that are arguments of a region's node."""
         trees = (*node.takes, *(node.kwargs[key] for key in region.kwargs))
         given = [t for tree in trees if isinstance(tree, Ref) for t in _tensors(tree, names)]
-        captured = map(names.get, region.captured() if self.entered_by_all else ())
-        return given + [t for t in captured if isinstance(t, _Tensor) and t in self._parameters]
+        captured = map(names.get, self._captured(region) if self.entered_by_all else ())
+        return given + [t for t in captured if isinstance(t, Tensor) and t in self._parameters]
 
-    def _results(self, region: Region, names: _Names) -> list[_Tensor]:
+    def _captured(self, region: Region) -> dict[str, None]:
+        """The names that a region reads by closure, and those that the regions which it calls do."""
+        names = dict.fromkeys(region.captured())
+        for node in flat(region.body):
+            if not isinstance(node, Statement):
+                names |= self._captured(
+                    node if isinstance(node, Region) else self._regions[node.region]
+                )
+        return names
+
+    def _renewed(
+        self, region: Region, node: Region | Again, names: Names, inner: Names
+    ) -> set[Tensor]:
+        """The inputs that a region returns as they are, but for its own arguments at the top level. They
+        begin the graph anew, and the region has no node in it. Raises `NodeError` for parameters."""
+        trees = (*node.takes, *node.kwargs.values())
+        given = {t for tree in trees if isinstance(tree, Ref) for t in _tensors(tree, names)}
+        value = build(region.returns, inner)
+        if isinstance(value, dict):
+            value = tuple(value.values())
+        direct = value if isinstance(value, tuple) else (value,)
+        others = {t for t in given if any(t is part for part in direct)}
+        found = {t for t in self._results(region, inner) if t.requires and not t.made} - others
+        if not found.isdisjoint(self._parameters):
+            raise NodeError("parameter")
+        if +self._running:  # the inputs are those of the region that runs again
+            found -= {*self.asking.values()}
+        for tensor in found:
+            tensor.since = self._made
+        return found
+
+    def _results(self, region: Region, names: Names) -> list[Tensor]:
         """The tensors that are results of a region's node."""
-        value = _build(region.returns, names)
+        value = build(region.returns, names)
         found = _parts(value, objects=False) if self.entered_by_all else _top(value)
-        return [part for part in found if isinstance(part, _Tensor)]
+        return [part for part in found if isinstance(part, Tensor)]
 
-    def _give(self, node: Region | Again, outcome: object, names: _Names) -> None:
-        _bind(node.gives, outcome, names)
+    def _give(self, node: Region | Again, outcome: object, names: Names) -> None:
+        bind(node.gives, outcome, names)
         if node.returned:
             names[node.returned] = outcome
 
-    def _result(self, tensor: _Tensor, given: Sequence[_Tensor], asks: bool) -> _Tensor:
+    def _result(self, tensor: Tensor, given: Sequence[Tensor], asks: bool) -> Tensor:
         """A tensor that a region returns, as the result of a node: the same one with another graph, also
         if the region captures it, and a new one for an argument."""
         if tensor in given:
@@ -365,7 +313,7 @@ class Run:
         tensor.requires, tensor.made = asks, None
         return tensor
 
-    def _body(self, region: Region, names: _Names) -> None:
+    def _body(self, region: Region, names: Names) -> None:
         self._chain.append(self._moment)
         self.chains[self._moment] = tuple(self._chain)
         self._run(region.body, names)
@@ -373,20 +321,20 @@ class Run:
 
     def outputs(self) -> list[object]:
         """What the program puts out: values of tensors, and answers to `asks_gradient`."""
-        return [value.value if isinstance(value, _Tensor) else value for value in self._found()]
+        return [value.value if isinstance(value, Tensor) else value for value in self._found()]
 
     def _found(self) -> list[object]:
         return [p for name in leaves(self.case.outputs) for p in _parts(self.names.get(name))]
 
     def moves(self) -> bool:
         """Whether a tensor that the program starts from is now a result in the graph."""
-        return any(isinstance(t, _Tensor) and t.made is not None for t in self.given.values())
+        return any(isinstance(t, Tensor) and t.made is not None for t in self.given.values())
 
     def behind(self) -> set[int]:
         """The outermost calls, by their moments, that are in the graph of the outputs, or in that of
         what a region in it captures."""
-        waiting = [t.made for t in self._found() if isinstance(t, _Tensor)]
-        seen: set[_Node] = set()
+        waiting = [t.made for t in self._found() if isinstance(t, Tensor)]
+        seen: set[Node] = set()
         while waiting:
             node = (waiting.pop() or (None,))[0]
             if node is not None and node not in seen:
@@ -395,7 +343,7 @@ class Run:
                 if node.call is not None:
                     region, _, names = node.call
                     captured = map(names.get, region.captured())
-                    waiting += [t.made for t in captured if isinstance(t, _Tensor)]
+                    waiting += [t.made for t in captured if isinstance(t, Tensor)]
         outermost = {node.chain[0] if node.chain else node.moment for node in seen}
         return outermost & self.calls.keys()
 
@@ -404,14 +352,16 @@ class Run:
     def asks(self, loss: Loss) -> bool:
         """Whether a loss requires a gradient."""
         tensor = self.names[loss.name]
-        return isinstance(tensor, _Tensor) and tensor.asks
+        return isinstance(tensor, Tensor) and tensor.asks
 
     def backward(self, loss: Loss, only: Collection[str], retain: bool = False) -> None:
         """A backward pass from a loss, to some tensors only where these are given. Raises
         `NodeError`."""
         tensor = self.names[loss.name]
-        assert isinstance(tensor, _Tensor)
+        assert isinstance(tensor, Tensor)
         if not self.asks(loss):
+            if self.entered_by_all:  # gradients are zeros
+                return
             raise NodeError("detached")
         self._only = {t.made or t: t for t in map(self.asking.__getitem__, only)}
         self._back = True
@@ -421,20 +371,20 @@ class Run:
             for moment, chain in self.chains.items():
                 self.entered[moment] += len(passed.intersection(chain))
 
-    def _pass(self, ends: Iterable[tuple[_Tensor, int]], retain: bool = False) -> set[int]:
+    def _pass(self, ends: Iterable[tuple[Tensor, int]], retain: bool = False) -> set[int]:
         """A backward pass through the nodes that the ends lead to, the latest first: the calls
         that these are in."""
         passed: set[int] = set()
-        flowing: dict[_Node, list[int | None]] = {}
-        leaves: dict[_Tensor, int | None] = {}
+        flowing: dict[Node, list[int | None]] = {}
+        leaves: dict[Tensor, int | None] = {}
 
-        def give(tensor: _Tensor, made: tuple[_Node, int] | None, number: int | None) -> None:
+        def give(tensor: Tensor, made: tuple[Node, int] | None, number: int | None) -> None:
             end = self._end(tensor, made)
             if end is not None:
-                leaves[end] = _sum(leaves.get(end), number)
+                leaves[end] = added(leaves.get(end), number)
             if made is not None and (not self._only or self._leads(made[0])):
                 numbers = flowing.setdefault(made[0], [None] * made[0].results)
-                numbers[made[1]] = _sum(numbers[made[1]], number)
+                numbers[made[1]] = added(numbers[made[1]], number)
 
         for tensor, number in ends:
             give(tensor, tensor.made, number)
@@ -451,17 +401,19 @@ class Run:
             if node.call is not None:
                 back = self._again(node, [number or 0 for number in numbers])
             else:
-                back = [_through(node, numbers, place) for place in range(len(node.arguments))]
-            node.freed = node.freed or not retain
+                back = [through(node, numbers, place) for place in range(len(node.arguments))]
+            # Gradients of gradients keep the graph, but a region has dropped its arguments.
+            kept = retain or (self._higher and node.call is None)
+            node.freed = node.freed or not kept
             for tensor, made, part in zip(node.arguments, node.before, back, strict=True):
-                if tensor.asks or made is not None:
+                if (tensor.asks and node.number > tensor.since) or made is not None:
                     give(tensor, made, part)
         for leaf, total in leaves.items():
-            leaf.gradient = _sum(leaf.gradient, total)
+            leaf.gradient = added(leaf.gradient, total)
             leaf.passes += 1
         return passed
 
-    def _end(self, tensor: _Tensor, made: tuple[_Node, int] | None) -> _Tensor | None:
+    def _end(self, tensor: Tensor, made: tuple[Node, int] | None) -> Tensor | None:
         """The tensor that keeps a gradient which comes to this one, if any does."""
         if self._only:
             return self._only.get(made or tensor)
@@ -469,7 +421,7 @@ class Run:
             raise NodeError("moved")
         return tensor if made is None and tensor.asks else None
 
-    def _leads(self, node: _Node) -> bool:
+    def _leads(self, node: Node) -> bool:
         """Whether a node leads to the only tensors whose gradients are wanted."""
         waiting, seen = [node], {node}
         while waiting:
@@ -482,7 +434,7 @@ class Run:
                     waiting.append(before[0])
         return False
 
-    def _again(self, node: _Node, numbers: list[int]) -> list[int | None]:
+    def _again(self, node: Node, numbers: list[int]) -> list[int | None]:
         """Run a region again, with a graph, and go back through it: the gradients of its arguments."""
         assert node.call is not None
         if self._only and not self.entered_by_all:
@@ -524,32 +476,22 @@ class Run:
         return found
 
 
-def _through(node: _Node, numbers: list[int | None], argument: int) -> int | None:
-    """The gradient of an argument of a statement; `None` where those of all results are."""
-    if node.operation in WRITTEN:
-        numbers = [number or 0 for number in numbers]
-    defined = [(place, number) for place, number in enumerate(numbers) if number is not None]
-    if not defined:
-        return None
-    return sum(number * node.derivative(place, argument) for place, number in defined) % _PRIME
-
-
 def _given(
-    region: Region, node: Region | Again, names: _Names, detached: Iterator[_Tensor] | None = None
-) -> _Names:
+    region: Region, node: Region | Again, names: Names, detached: Iterator[Tensor] | None = None
+) -> Names:
     """The names in a region's body: those around it, and its arguments. Those that are tensors by
     themselves are detached where it runs again."""
     inner = dict(names)
     named = [(own, node.kwargs[key]) for key, own in region.kwargs.items()]
     for own, tree in (*zip(region.takes, node.takes, strict=True), *named):
-        value = _build(tree, names)
-        if detached is not None and isinstance(value, _Tensor):
+        value = build(tree, names)
+        if detached is not None and isinstance(value, Tensor):
             value = next(detached)
-        _bind(own, value, inner)
+        bind(own, value, inner)
     return inner
 
 
-def _saved(statement: Statement, named: Mapping[str, Sequence[_Tensor]]) -> frozenset[str]:
+def _saved(statement: Statement, named: Mapping[str, Sequence[Tensor]]) -> frozenset[str]:
     """Words for what a statement saves for its gradients: also a number that one is multiplied with."""
     needs = OPERATIONS[statement.op].needs
     asking = [name for name in needs if any(t.asks for t in named[name])]
@@ -557,7 +499,7 @@ def _saved(statement: Statement, named: Mapping[str, Sequence[_Tensor]]) -> froz
     return frozenset(words | SAVED.get(statement.op, frozenset()) if asking else words)
 
 
-def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:
+def _is_its_argument(statement: Statement, given: Sequence[Tensor]) -> bool:
     """Whether a statement returns its argument as it is: one that does not raise, a cast to the dtype
     that the argument has, or a dropout of no elements."""
     cast = bool(given) and given[0].dtype == statement.options.get("dtype", "")
@@ -567,34 +509,22 @@ def _is_its_argument(statement: Statement, given: Sequence[_Tensor]) -> bool:
 
 def _without_graph(value: object) -> object:
     """A tensor by itself, without what it was made by."""
-    return value.alias(False, value.view) if isinstance(value, _Tensor) else value
+    return value.alias(False, value.view) if isinstance(value, Tensor) else value
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    """The sum of two gradients, each of which may be `None`."""
-    if one is None or other is None:
-        return one if other is None else other
-    return (one + other) % _PRIME
-
-
-def _mixed(*numbers: int) -> int:
-    """A number made of others, other ones for others."""
-    return zlib.crc32(repr(numbers).encode())
-
-
-def _tensors(tree: object, names: _Names) -> list[_Tensor]:
+def _tensors(tree: object, names: Names) -> list[Tensor]:
     """The tensors among the names of an argument."""
     refs = tree if isinstance(tree, tuple) else (tree,)
     found = (names.get(ref.name) for ref in refs if isinstance(ref, Ref))
-    return [value for value in found if isinstance(value, _Tensor)]
+    return [value for value in found if isinstance(value, Tensor)]
 
 
-def _top(value: object) -> list[_Tensor]:
+def _top(value: object) -> list[Tensor]:
     """The tensors that are results by themselves."""
     if isinstance(value, Named):
         value = tuple(value.values())
     parts = value if isinstance(value, tuple) and not isinstance(value, Listed) else (value,)
-    return [part for part in parts if isinstance(part, _Tensor)]
+    return [part for part in parts if isinstance(part, Tensor)]
 
 
 def _parts(value: object, *, objects: bool = True) -> Iterator[object]:
@@ -606,7 +536,7 @@ def _parts(value: object, *, objects: bool = True) -> Iterator[object]:
             yield from _parts(part, objects=objects)
 
 
-def _replaced(value: object, results: Mapping[int, _Tensor], *, nested: bool = False) -> object:
+def _replaced(value: object, results: Mapping[int, Tensor], *, nested: bool = False) -> object:
     if nested and isinstance(value, dict):
         return alike(value, {k: _replaced(v, results, nested=True) for k, v in value.items()})
     if nested and isinstance(value, tuple):
@@ -616,24 +546,3 @@ def _replaced(value: object, results: Mapping[int, _Tensor], *, nested: bool = F
     if isinstance(value, tuple) and not isinstance(value, Listed):
         return tuple(results.get(id(part), part) for part in value)
     return results.get(id(value), value)
-
-
-def _build(tree: Tree, names: _Names) -> object:
-    if isinstance(tree, Ref):
-        return names.get(tree.name)
-    if isinstance(tree, Literal):
-        return None
-    if isinstance(tree, Mapping):
-        return alike(tree, {key: _build(part, names) for key, part in tree.items()})
-    return alike(tree, (_build(part, names) for part in tree))
-
-
-def _bind(tree: Tree, value: object, names: _Names) -> None:
-    if isinstance(tree, Ref):
-        names[tree.name] = value
-    elif isinstance(tree, Mapping) and isinstance(value, Mapping):
-        for key, part in tree.items():
-            _bind(part, value[key], names)
-    elif isinstance(tree, tuple) and isinstance(value, tuple):
-        for part, inner in zip(tree, value, strict=True):
-            _bind(part, inner, names)

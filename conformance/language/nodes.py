@@ -30,11 +30,11 @@ class Nodes:
         self.zeros: set[str] = set()
         #: Whether a loss depends on a tensor whose gradient the program returns.
         self.asked = not told(flow).isdisjoint(reach(flow).needed.tensors)
-        self.hooks = self.otherwise = self.detaches = self.holds = self.moves = False
+        self.hooks = self.otherwise = self.detaches = self.holds = self.moves = self.renews = False
         self.values = self.answers = self.operations = self.draws = self.nothing = False
         self.raised = ""
         try:
-            direct = Run(case, opaque=False)
+            direct = Run(case, opaque=False, entered_by_all=by_all)
             opaque = Run(case, opaque=not called, lasting=not called, entered_by_all=by_all)
         except NodeError as error:
             self.raised = str(error)
@@ -51,7 +51,7 @@ class Nodes:
         if case.procedure.kind in ("second_backward", "per_output"):
             losses.append(case.then or case.loss)
         # The program differentiates no loss that depends on nothing that requires a gradient.
-        losses = [loss for loss in losses if direct.asks(loss)]
+        losses = [loss for loss in losses if direct.asks(loss) or (by_all and opaque.asks(loss))]
         try:
             plain = list(_steps(direct, losses))
             fewest = plain
@@ -69,6 +69,7 @@ class Nodes:
             return
         finally:
             self.nothing = opaque.nothing
+        self.renews = any(t.since for t in opaque.asking.values())
         self.operations, self.moves = opaque.otherwise, opaque.moves()
         for steps in zip(plain, seen, self.wanted, strict=True):
             self._compare(*steps)
@@ -103,11 +104,13 @@ def _steps(run: Run, losses: Sequence[Loss], wanted: Collection[str] = ()) -> It
     """What a procedure sees, one backward pass of each loss after the other, for all gradients or for
     those that are wanted alone. Raises `NodeError`."""
     case, kind = run.case, run.case.procedure.kind
+    told: Collection[str] = TOLD
+    if run.entered_by_all:  # direct, all gradients are compared, and those alone that are asked for
+        told = (*TOLD, "functional") if run.opaque else ()
     for number, loss in enumerate(losses, 1):
         for tensor in run.asking.values():
             tensor.gradient, tensor.passes = None, 0
-        some = kind in TOLD or (run.entered_by_all and kind == "functional")
-        only = case.wrt if some else wanted
+        only = case.wrt if kind in told else wanted
         if kind != "jacobian" or run.asks(loss):  # that of a constant is zeros
             run.backward(loss, only, retain=number < len(losses))
         entered: Counter[str] = Counter()
@@ -246,6 +249,20 @@ _OF_ALL: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
         "into the node, too",
         lambda n: n.raised == "hook",
     ),
+    "whole-frees-graph": (
+        "as `node-frees-graph` for these nodes; in higher orders, one itself is gone through twice",
+        lambda n: n.raised == "freed",
+    ),
+    "whole-returns-parameter": (
+        "if regions are such nodes, one returns a parameter as it is, and not as an argument at the top "
+        "level of its results",
+        lambda n: n.raised == "parameter",
+    ),
+    "whole-returns-input": (
+        "the same, of another tensor that the program starts from",
+        lambda n: n.renews,
+    ),
+    "whole-runs-otherwise": ("as `node-runs-otherwise` for these nodes", lambda n: n.otherwise),
 }
 
 

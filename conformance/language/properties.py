@@ -1,28 +1,24 @@
-"""Features of a case beyond what a variant may lack: where its regions are, their arguments and
-results, which operations are where. Known deviations name them.
-
-Those in `REGION` hold for one region, seen over all of its calls; those in `CASE` for the whole case.
+"""Features of a region beyond what a variant may lack, seen over all of its calls: where it is, its
+arguments and results, which operations are where. Known deviations name them; `case_properties` has
+those of a case as a whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from math import prod
 
-from conformance.language import as_operation, hooking, nodes
-from conformance.language.backward import OF_CALLS, OF_CASES, Backward, backward
+from conformance.language import as_operation, hooking
+from conformance.language.backward import Backward, backward
+from conformance.language.backward_features import OF_CALLS
 from conformance.language.containers import CONTAINERS
-from conformance.language.flow import Call, Flow, Step, draws_anew, returned, themselves
+from conformance.language.flow import Call, Flow, Step, themselves
 from conformance.language.operations import OPERATIONS, RANDOM, VIEWS
 from conformance.language.place import (
-    FEWER,
-    HALF,
     LINEAR,
     Place,
     bypassed,
     changed_after_read,
-    contains,
     dead,
     defaults,
     from_region,
@@ -32,9 +28,7 @@ from conformance.language.place import (
     left_of_argument,
     literal_of,
     looked_up,
-    may_cancel,
     number_read,
-    of_one,
     one_gradient,
     others,
     reads,
@@ -43,7 +37,7 @@ from conformance.language.place import (
     takes,
     top,
 )
-from conformance.language.reach import active, needs_rerun, reach, steps, told
+from conformance.language.reach import active, needs_rerun, steps, told
 from conformance.model.case import (
     Case,
     Statement,
@@ -468,141 +462,6 @@ REGION: Mapping[str, tuple[str, Shows]] = {
 }
 
 
-OfCase = Callable[[Flow], bool]
-
-
-def _sizes(flow: Flow) -> list[int]:
-    return [prod(array.shape) for array in flow.case.arrays]
-
-
-def _of_backward(shows: Callable[[Backward], bool]) -> OfCase:
-    return lambda flow: shows(backward(flow))
-
-
-#: Features of a case as a whole.
-CASE: Mapping[str, tuple[str, OfCase]] = {
-    "several-regions": (
-        "a program has two regions or more, one beside the other",
-        lambda f: len({c.region.name for c in f.calls if c.around is None}) > 1,
-    ),
-    "several-outputs": ("a program has two outputs or more", lambda f: len(f.outputs) > 1),
-    "unused-tensor": (
-        "a tensor that the program starts from and that requires a gradient is read by nothing",
-        lambda f: any(t.asks and not t.reads for t in f.given.values()),
-    ),
-    "gradient-not-asked": (
-        "a tensor requires a gradient that is not asked for",
-        lambda f: any(t.asks and t not in reach(f).wanted for t in f.given.values()),
-    ),
-    "gradient-not-told": (
-        "a tensor requires a gradient that the program does not return",
-        lambda f: any(t.asks and t not in told(f) for t in f.given.values()),
-    ),
-    "frozen-tensor": (
-        "an input or a parameter that could require a gradient requires none",
-        lambda f: any(t.floating and not t.asks and t.of != "state" for t in f.given.values()),
-    ),
-    "integer-tensor": (
-        "a program starts from a tensor of integers or bools",
-        lambda f: any(t.of != "value" and not t.floating for t in f.given.values()),
-    ),
-    "shared-parameter": (
-        "two statements read one parameter",
-        lambda f: any(
-            t.of == "parameter" and sum(isinstance(reader, Statement) for _, reader in t.reads) > 1
-            for t in f.given.values()
-        ),
-    ),
-    "draw-outside-regions": (
-        "a program draws random numbers outside of regions",
-        lambda f: any(s.op in RANDOM for s in f.outside),
-    ),
-    "few-elements": (
-        "a tensor that the program starts from has fewer than eight elements, or a statement makes a "
-        "tensor of fewer elements than it reads",
-        lambda f: (
-            any(size < 8 for size in _sizes(f))
-            or any(s.op in FEWER for _, s in f.case.statements())
-        ),
-    ),
-    "uneven": (
-        "the largest tensor that the program starts from has more than twice the elements of the "
-        "smallest one",
-        lambda f: 2 * min(_sizes(f), default=0) < max(_sizes(f), default=0),
-    ),
-    "coarse": (
-        "numbers of the program are compared as those of half precision are",
-        lambda f: f.case.tolerance.rtol >= HALF,
-    ),
-    "draws-anew": (
-        "a region draws that need not preserve the random state, or that is inside such a region",
-        lambda f: draws_anew(f.case),
-    ),
-    "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
-    "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
-    "release": (
-        "the procedure is repeated, to see what is left over",
-        lambda f: f.case.release > 0,
-    ),
-    "kept-outputs": ("outputs are kept until the last repetition is over", lambda f: f.case.keeps),
-    "expected-error": ("the program has to raise an error", lambda f: f.case.error is not None),
-    "constant-of-itself": (
-        "a statement takes the difference, the quotient or the maximum of a tensor and itself, or of "
-        "what linear operations make of one tensor, or a part of a complex tensor: a gradient may be "
-        "zero throughout",
-        lambda f: any(may_cancel(s) for _, s in f.case.statements()) or of_one(f),
-    ),
-    "may-raise": (
-        "the program may raise an error where it does so without recompute",
-        lambda f: f.case.as_plain,
-    ),
-    "growth": ("a case is a point of a law of growth", lambda f: f.case.law is not None),
-    "dict-output": (
-        "a program returns a dict",
-        lambda f: any(contains(tree, Mapping) for tree in returned(f.case)),
-    ),
-    "draws-in-several-regions": (
-        "random numbers are drawn in two regions, one beside the other",
-        lambda f: (
-            len(
-                {
-                    c.region.name
-                    for c in f.calls
-                    if c.around is None and any(s.op in RANDOM for s in c.statements())
-                }
-            )
-            > 1
-        ),
-    ),
-    "zeros-as-operation": (
-        "a tensor whose gradient is asked for has none, but has one of zeros where a gradient reaches "
-        "regions as `reached-as-operation` says",
-        lambda f: any(
-            not told(f).isdisjoint(opaque.tensors - needed.tensors)
-            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
-        ),
-    ),
-    "zeros-passed-as-operation": (
-        "a tensor has a gradient of zeros only where a gradient reaches regions as "
-        "`reached-as-operation` says",
-        lambda f: any(
-            opaque.tensors - needed.tensors
-            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
-        ),
-    ),
-    "none-as-operation": (
-        "a tensor has a gradient, but none where a gradient reaches regions as "
-        "`reached-as-operation` says",
-        lambda f: any(
-            not told(f).isdisjoint(needed.tensors - opaque.tensors)
-            for opaque, needed in zip(reach(f).opaque_passes, reach(f).passes, strict=True)
-        ),
-    ),
-    "several-steps": ("training takes two steps or more", lambda f: f.case.procedure.steps > 1),
-    **{word: (means, _of_backward(shows)) for word, (means, shows) in OF_CASES.items()},
-    **nodes.FEATURES,
-}
-
 #: Families of features: `op:dropout`, say; the word after the colon, and what it means.
 FAMILIES: Mapping[str, str] = {
     "op": "the operation is in the region, or in one inside it",
@@ -672,21 +531,6 @@ def of_region(place: Place) -> Iterator[str]:
     yield from (f"draws-early:{o}" for o in RANDOM if any(drawing(c, {o}) for c in place.calls))
     yield from (f"flows-through:{step.statement.op}" for step in inside if step in of.steps)
     yield from (f"changes:{s.options['then']}" for s in place.statements if "then" in s.options)
-
-
-def of_case(flow: Flow) -> Iterator[str]:
-    """The features of a case as a whole."""
-    case = flow.case
-    yield from (word for word, (_, shows) in CASE.items() if shows(flow))
-    yield from (f"dtype:{array.dtype}" for array in case.arrays)
-    yield f"procedure:{case.procedure.kind}"
-    if case.procedure.between:
-        yield f"between:{case.procedure.between}"
-    if case.around:
-        yield f"around:{case.around}"
-    if case.error is not None:
-        yield f"raises:{case.error.type}"
-    yield from (f"outside:{s.op}" for s in flow.outside)
 
 
 def places(flow: Flow, case: Case) -> tuple[Place, ...]:

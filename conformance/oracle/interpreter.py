@@ -16,24 +16,21 @@ import numpy as np
 
 from conformance.errors import CaseError, ConformanceError
 from conformance.language.operations import OF_CALLABLES, OPERATIONS, RANDOM
+from conformance.model.binding import bind, build
 from conformance.model.case import (
     Again,
     Array,
     Case,
     Generator,
-    Literal,
     Loss,
     Node,
-    Ref,
     Region,
     Scalar,
     Statement,
-    Tree,
     Value,
     flat,
     leaves,
 )
-from conformance.model.containers import alike
 from conformance.oracle import tape
 from conformance.oracle.dataflow import Call, Dataflow, Key, Step, TensorInfo
 from conformance.oracle.tape import Elements, Tensor
@@ -256,33 +253,6 @@ def tensor_of(name: str, names: Mapping[str, ProgramValue]) -> Tensor:
     value = names[name]
     assert isinstance(value, Tensor), f"{name} is no tensor"
     return value
-
-
-def build(tree: Tree, names: Mapping[str, ProgramValue]) -> ProgramValue:
-    """The value of a tree of names, constants and containers."""
-    if isinstance(tree, Ref):
-        return names[tree.name]
-    if isinstance(tree, Literal):
-        return tree.value
-    if isinstance(tree, Mapping):
-        made: ProgramValue = alike(tree, {key: build(p, names) for key, p in tree.items()})
-        return made
-    listed: ProgramValue = alike(tree, (build(part, names) for part in tree))
-    return listed
-
-
-def bind(tree: Tree, value: ProgramValue, names: dict[str, ProgramValue]) -> None:
-    """Assign the parts of a value to the names in a tree of the same containers."""
-    if isinstance(tree, Ref):
-        names[tree.name] = value
-    elif isinstance(tree, Mapping):
-        assert isinstance(value, Mapping)
-        for key, part in tree.items():
-            bind(part, value[key], names)
-    elif isinstance(tree, tuple):
-        assert isinstance(value, tuple)
-        for part, inner in zip(tree, value, strict=True):
-            bind(part, inner, names)
 
 
 class _Checking(Interpreter):

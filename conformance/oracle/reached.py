@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from conformance.language.operations import OPERATIONS
+from conformance.model.binding import bind, build
 from conformance.model.case import Again, Case, Loss, Node, Region, Statement, flat
 from conformance.oracle import tape
-from conformance.oracle.interpreter import Interpreter, bind, build, make_inputs, tensor_of
+from conformance.oracle.interpreter import Interpreter, make_inputs, tensor_of
 
 #: Names of the tensors that a value depends on, by the name of the value, or a container of such.
 _Reached = dict[str, Any]

@@ -45,3 +45,19 @@ except RuntimeError as error:
     assert "is null" in str(error)
 else:
     raise AssertionError("no error is raised")
+
+
+class Nested(nn.Cell):
+    def construct(self, x):
+        return ops.sin(x), {"x": x}
+
+
+try:
+    ms.grad(lambda x: ms.recompute(Nested(), w, use_reentrant=True)[0] * x, 0, [w])(ops.ones(4))
+except RuntimeError as error:
+    assert "is null" in str(error)
+else:
+    raise AssertionError("no error is raised")
+
+of_x = ms.grad(lambda x: ms.recompute(Nested(), x, use_reentrant=True)[0] + x, 0)(ops.ones(4))
+assert (of_x.asnumpy() == 1).all()  # without recompute, it is cos(x) + 1
