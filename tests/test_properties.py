@@ -99,6 +99,8 @@ CASTS = {
     "autocast": "bfloat16",
 }
 FREES = {"recompute": "r(a)", "body": "y = multiply(a, h)"}
+GIVES_INPUT = {"define": "i(t)", "gives": ["y", "x"], "body": "y = sin(t)"}
+CALLS_I = {"call": "i", "takes": ["w"], "gives": ["u", "v"]}
 FREES_TRAINED = {"recompute": "r(a)", "body": "b = multiply(a, h); y = multiply(b, w)"}
 
 
@@ -270,6 +272,9 @@ TABLE = [
     ("whole-returns-parameter",
      [{"recompute": "r(w)", "gives": ["y", ["w"]], "body": "y = sin(w)"}, "z = sin(y)"],
      [{"recompute": "r(w)", "gives": ["y", ["u"]], "body": "y = sin(w); u = cos(w)"}, "z = sin(y)"]),
+    ("whole-returns-parameter",
+     [GIVES_INPUT, {"recompute": "r(w)", "gives": "u", "body": [CALLS_I]}, "z = sin(u)"],
+     [GIVES_INPUT, CALLS_I, "z = sin(u)"]),
     ("whole-returns-input",
      [{"recompute": "r(x)", "gives": ["y", ["x"]], "body": "y = sin(x)"}, "z = sin(y)"],
      [{"recompute": "r(x)", "gives": {"a": "y", "b": "x"}, "body": "y = sin(x)"}, "z = sin(y)"]),

@@ -274,7 +274,8 @@ class Run:
         self, region: Region, node: Region | Again, names: Names, inner: Names
     ) -> set[Tensor]:
         """The inputs that a region returns as they are, but for its own arguments at the top level. They
-        begin the graph anew, and the region has no node in it. Raises `NodeError` for parameters."""
+        begin the graph anew, and the region has no node in it. Raises `NodeError` for parameters, and in
+        a region that runs again for inputs of the program, if their gradients are asked for."""
         trees = (*node.takes, *node.kwargs.values())
         given = {t for tree in trees if isinstance(tree, Ref) for t in _tensors(tree, names)}
         value = build(region.returns, inner)
@@ -283,10 +284,12 @@ class Run:
         direct = value if isinstance(value, tuple) else (value,)
         others = {t for t in given if any(t is part for part in direct)}
         found = {t for t in self._results(region, inner) if t.requires and not t.made} - others
-        if not found.isdisjoint(self._parameters):
+        kind, wrt = self.case.procedure.kind, self.case.wrt
+        sources = [
+            t for n, t in self.asking.items() if n in wrt or kind not in ("part", "functional")
+        ]
+        if any(t in found and (self._back or t in self._parameters) for t in sources):
             raise NodeError("parameter")
-        if +self._running:  # the inputs are those of the region that runs again
-            found -= {*self.asking.values()}
         for tensor in found:
             tensor.since = self._made
         return found

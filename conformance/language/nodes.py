@@ -255,11 +255,12 @@ _OF_ALL: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
     ),
     "whole-returns-parameter": (
         "if regions are such nodes, one returns a parameter as it is, and not as an argument at the top "
-        "level of its results",
+        "level of its results; or one that runs again in another one does so with another input of the "
+        "program",
         lambda n: n.raised == "parameter",
     ),
     "whole-returns-input": (
-        "the same, of another tensor that the program starts from",
+        "if regions are such nodes, one does so with another tensor that the program starts from",
         lambda n: n.renews,
     ),
     "whole-runs-otherwise": ("as `node-runs-otherwise` for these nodes", lambda n: n.otherwise),
