@@ -271,8 +271,12 @@ class Procedures(Run):
     def _write_orders(self) -> None:
         """The sum of all gradients is computed by a function, and differentiated as one; the third
         order does so with that function."""
-        third = ("max_pool2d",) if self.case.procedure.order > 2 else ()
-        for op in () if self.plan.graph else ("avg_pool2d", "layer_norm", "softmax", *third):
+        lacking = ["avg_pool2d", "layer_norm", "softmax"]
+        # What comes through their results is missing where a gradient reads them, without recompute too.
+        lacking += ["broadcast_to", "concat", "permute_dims", "reshape"]
+        if self.case.procedure.order > 2:
+            lacking.append("max_pool2d")
+        for op in () if self.plan.graph else lacking:
             if self.case.uses(frozenset({op})):
                 raise NotOfferedError(self.variant.id, f"gradients of gradients of {op}")
         code, wrt = self.code, self.case.wrt

@@ -70,6 +70,8 @@ class Run:
     entered: Counter[int] = field(default_factory=Counter)
     #: Whether a region detaches what it captures and returns, since no argument requires a gradient.
     detaches: bool = False
+    #: Whether a region returns an input so that the graph begins anew (`entered_by_all`).
+    renews: bool = False
     #: By the moment of a call, the name of its region, and the moments of the calls around it and
     #: its own.
     calls: dict[int, str] = field(default_factory=dict)
@@ -292,6 +294,7 @@ class Run:
             raise NodeError("parameter")
         for tensor in found:
             tensor.since = self._made
+        self.renews |= bool(found)
         return found
 
     def _results(self, region: Region, names: Names) -> list[Tensor]:

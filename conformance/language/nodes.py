@@ -69,7 +69,7 @@ class Nodes:
             return
         finally:
             self.nothing = opaque.nothing
-        self.renews = any(t.since for t in opaque.asking.values())
+        self.renews = opaque.renews
         self.operations, self.moves = opaque.otherwise, opaque.moves()
         for steps in zip(plain, seen, self.wanted, strict=True):
             self._compare(*steps)
