@@ -23,6 +23,7 @@ APART = (
     "tangents of parameters",
     "a layer that takes an object by position",
     "a second backward through all_reduce",
+    "a graph that asks for the number of its rank",  # MindSpore's
 )
 Written = dict[tuple[str, str], tuple[Case, Variant, Text]]
 #: Looks names up, those of each group in a process of its own, in which nothing has been imported but
