@@ -72,6 +72,18 @@ def _same(found: Any, expected: Any, what: str) -> None:
 STEADY = [n for n, c in CASES.items() if c.error is None and not c.differs]
 #: Operations whose sine a program writes itself.
 WRITTEN = {"noted_sin", "unsteady_sin", "raise_in_rerun"}
+#: Cases in which a gradient is too small for a tolerance to tell it from zero.
+FAINT = {
+    *(
+        n for n in CASES if n.startswith("growth/")
+    ),  # deep chains, in which counts and memory matter
+    *("regions/many", "models/mixture-of-experts", "ranks/tensor-parallel-attention"),
+}
+
+
+def _faint(gradients: dict[str, Any]) -> bool:
+    largest = [np.abs(g).max(initial=0.0) for g in gradients.values() if g is not None]
+    return any(0 < size < 1e-5 for size in largest)
 
 
 @pytest.mark.parametrize("name", STEADY)
@@ -87,6 +99,7 @@ def test_programs_do_what_is_expected(
         if expected.losses is not None:
             np.testing.assert_allclose(run.losses, expected.losses, rtol=1e-10)
         if expected.gradients is not None:
+            assert not _faint(expected.gradients) or name in FAINT
             _same(run.gradients, expected.gradients, f"{path} gradient")
             _same(run.again, expected.again, f"{path} second gradient")
             _same(run.parameters, expected.parameters, f"{path} parameter")
