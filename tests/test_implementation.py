@@ -173,6 +173,10 @@ def test_a_name_that_the_case_has_for_itself_gets_another() -> None:
     text = program(own, CASES["structure/two-outputs"])
     assert "from memory import block as own_block\n" in text
     assert "own_block(block, x, y)" in text
+    own = adapt(TORCH, describe("memory:partial", options=["save=context_fn"]))
+    text = program(own, CASES["policies/save-two-operations"])
+    assert "from memory import partial as own_partial\n" in text
+    assert "context_fn=partial(" in text
 
 
 def test_a_module_is_wrapped_once(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def _raised(evidence: Evidence) -> Verdict:
     if raised is None:
         message, fact = f"raised no error, but should {should}", Raised("", promised=wanted)
     else:
-        when = "" if wanted else f" in {raised.phase}"
+        when = "" if wanted or raised.phase == "unknown" else f" in {raised.phase}"
         message = f"raised {raised.type}{when}, but should {should}: {raised.message}"
         fact = Raised(raised.type, raised.phase, wanted)
     seen = "no error" if raised is None else raised.type
