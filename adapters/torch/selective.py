@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from conformance.emit.emitter import Emitter
 from conformance.emit.expressions import function
-from conformance.errors import AdapterError
+from conformance.errors import NotOfferedError
 from conformance.model.case import Again, Region, Statement, flat, walk
 
 IMPORTS = (
@@ -79,6 +79,7 @@ class Policies:
 
     def __init__(self, emitter: Emitter) -> None:
         self.case, self.code = emitter.case, emitter.code
+        self.variant = emitter.variant
         self.eager = emitter.variant.name == "selective"
         #: The regions whose contexts have a name, because they are long, or because several calls need
         #: them.
@@ -92,6 +93,7 @@ class Policies:
         """Define what policies need, and those that have a name."""
         known = self.operators
         regions = self.case.regions()
+        self._refuse(regions)
         chosen = [region for region in regions if not _is_listed(region, known)]
         if chosen:
             self.code(KEEP_CALLS)
@@ -101,6 +103,15 @@ class Policies:
         self._named = {region.name for region in chosen}
         for region in chosen:  # in a compiled function they could not be made
             self.code(f"{function(region.name)}_contexts = {_contexts(region, known)}")
+
+    def _refuse(self, regions: Iterable[Region]) -> None:
+        """Raise `NotOfferedError` where calls of operators cannot say what a policy keeps."""
+        for region in (region for region in regions if region.save):
+            if any(isinstance(node, Again) for node in walk(region.body)):
+                raise NotOfferedError(self.variant.id, "a policy around further calls of a region")
+            for node in flat(region.body):
+                if isinstance(node, Statement) and region.saves(node) and node.op not in self.operators:
+                    raise NotOfferedError(self.variant.id, f"a policy that keeps results of {node.op}")
 
     def policy(self, region: Region) -> str:
         """The expression of a region's contexts."""
@@ -147,13 +158,9 @@ def _calls(region: Region, known: Mapping[str, str]) -> list[tuple[str, int, boo
     seen: Counter[str] = Counter()
     own = [node for node in flat(region.body) if isinstance(node, Statement)]
     for node in walk(region.body):
-        if isinstance(node, Again) and region.save:
-            raise AdapterError("a policy around further calls of a region is not written")
         if not isinstance(node, Statement):
             continue
         saved = node in own and region.saves(node)
-        if saved and node.op not in known:
-            raise AdapterError(f"no operator is known that computes {node.op!r}")
         if node.op in known:
             operator = f"torch.ops.aten.{known[node.op]}"
             calls.append((operator, seen[operator], saved))
