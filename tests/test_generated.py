@@ -788,6 +788,14 @@ def test_a_region_that_computes_nothing_of_its_own_need_not_be_seen() -> None:
     assert expect(one, "whole").executions["r", "", "forward"].counts == (1,)
 
 
+def test_what_an_inner_policy_keeps_runs_again_with_the_outer_region() -> None:
+    inner = "{recompute: inner, takes: x, gives: s, body: 's = exp(x)', save: [s]}"
+    outer = f"{{recompute: outer, takes: x, gives: u, body: [{inner}, u = sin(x)]}}"
+    for discipline in ("early-stop", "whole"):
+        found = expect(case(outer, "z = multiply(u, u)"), discipline).executions
+        assert found["inner", "s", "rerun"].counts == (1,)
+
+
 def test_the_results_of_a_loop_s_iterations_may_be_kept_with_its_own_or_not() -> None:
     body = "t = loop_sin(x, times=3)"
     kept = f"{{recompute: r, takes: x, body: '{body}', gives: t, save: [t]}}"

@@ -127,6 +127,8 @@ class Recompute(Part):
         if "save" in named and region.save:
             keywords.append(f"{named['save']}={self.policy(region)}")
         if "contexts" in named:
+            if region.save and region.contexts and named["contexts"] == named.get("save"):
+                raise NotOfferedError(self.variant.id, "a policy and contexts by one keyword")
             keywords += self.contexts_option(region, named["contexts"])
         return keywords + wrong
 

@@ -110,15 +110,15 @@ def _autocast(flow: Flow, step: Step) -> tuple[Call | None, str]:
     return (None if flow.case.autocast or not entering else entering[-1]), dtype
 
 
-def _cast_before(of: Backward, call: Call) -> bool:
-    """Whether a call comes to a cast that one to another dtype before it, under the same autocast, is
-    found for."""
+def _cast_before(of: Backward, call: Call, *, alike: bool) -> bool:
+    """Whether a call comes to a cast that one before it, under the same autocast, is found for: one to
+    the same dtype or to another."""
     casts = [step for step in of.every if OPERATIONS[step.statement.op].lowered]
     within, found = set(of.inside(call)), False
     for before, after in product(casts, within.intersection(casts)):
         (one, dtype), (other, own) = _autocast(of.flow, before), _autocast(of.flow, after)
         read = {t for t in before.differentiable() if t.asks and t.of in ("input", "parameter")}
-        if before.moment < call.moment and one is other and "" != dtype != own != "":
+        if before.moment < call.moment and one is other and dtype and own and alike == (dtype == own):
             found = found or not read.isdisjoint(after.differentiable())
     return found
 
@@ -330,7 +330,11 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
     "cast-before": (
         "a region reads a tensor in low precision that autocast to another dtype, around the one in the "
         "region, has cast before",
-        _cast_before,
+        partial(_cast_before, alike=False),
+    ),
+    "cast-shared": (
+        "a region reads a tensor in low precision that the same autocast has cast before the region",
+        partial(_cast_before, alike=True),
     ),
     "contexts-shown": (
         "an output depends on an operation that computes something else outside of a region's contexts",
