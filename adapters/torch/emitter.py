@@ -417,9 +417,9 @@ def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant."""
     own = variant.implementation
     parts = VARIANTS.get(variant.name, EAGER)
-    if own is not None and "save" in own.options:
+    if own is not None and "save" in own.options and parts is EAGER:
         parts = SELECTIVE
-    elif own is None and any(region.save for region in case.regions()):
+    elif any(region.save for region in case.regions()):
         parts = parts.but(*selective.IMPORTS)
     if case.ranks > 1:
         parts = parts.but(*parallel.IMPORTS)
