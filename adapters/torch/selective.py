@@ -109,9 +109,11 @@ class Policies:
         for region in (region for region in regions if region.save):
             if any(isinstance(node, Again) for node in walk(region.body)):
                 raise NotOfferedError(self.variant.id, "a policy around further calls of a region")
-            for node in flat(region.body):
-                if isinstance(node, Statement) and region.saves(node) and node.op not in self.operators:
-                    raise NotOfferedError(self.variant.id, f"a policy that keeps results of {node.op}")
+            own = [node for node in flat(region.body) if isinstance(node, Statement)]
+            for node in filter(region.saves, own):
+                if node.op not in self.operators:
+                    what = f"a policy that keeps results of {node.op}"
+                    raise NotOfferedError(self.variant.id, what)
 
     def policy(self, region: Region) -> str:
         """The expression of a region's contexts."""

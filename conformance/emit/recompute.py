@@ -104,13 +104,17 @@ class Recompute(Part):
 
     @cached_property
     def own_callee(self) -> str:
-        """The name of the user's own recompute in a program; another one if the case uses that name, or an
-        import other than of the framework's recompute, which such a program does not call."""
+        """The name of the user's own recompute in a program; another one if the case uses that name,
+        or an import other than of the framework's recompute, which such a program does not call."""
         assert self.own is not None
         name = self.own.function.partition(":")[2]
         first, dot, rest = name.partition(".")
-        imported = {n for n in self.emitter.imported if not n.startswith(("checkpoint", "recompute"))}
-        taken = self.emitter.case_names | OWN_NAMES | {*map(function, self.emitter.regions)} | imported
+        imported = {
+            n for n in self.emitter.imported if not n.startswith(("checkpoint", "recompute"))
+        }
+        taken = (
+            self.emitter.case_names | OWN_NAMES | {*map(function, self.emitter.regions)} | imported
+        )
         return f"own_{first}{dot}{rest}" if first in taken else name
 
     def own_keywords(self, region: Region) -> list[str]:

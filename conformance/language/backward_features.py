@@ -118,7 +118,13 @@ def _cast_before(of: Backward, call: Call, *, alike: bool) -> bool:
     for before, after in product(casts, within.intersection(casts)):
         (one, dtype), (other, own) = _autocast(of.flow, before), _autocast(of.flow, after)
         read = {t for t in before.differentiable() if t.asks and t.of in ("input", "parameter")}
-        if before.moment < call.moment and one is other and dtype and own and alike == (dtype == own):
+        if (
+            before.moment < call.moment
+            and one is other
+            and dtype
+            and own
+            and alike == (dtype == own)
+        ):
             found = found or not read.isdisjoint(after.differentiable())
     return found
 

@@ -35,7 +35,9 @@ def whole(assumption: Assumption) -> Counter[Key]:
         if isinstance(item, Step) and ends and is_end(item):
             continue
         around = item.chain[:1] if "flat" in assumption.regions else item.chain
-        if isinstance(item, Step) and item.kept:  # by the innermost, and computed for those around it
+        if (
+            isinstance(item, Step) and item.kept
+        ):  # by the innermost, and computed for those around it
             around = tuple(call for call in around if call is not item.call)
         reruns[item.key] += len(again.intersection(around))
     return reruns
@@ -97,8 +99,10 @@ def early_stop(assumption: Assumption) -> Counter[Key]:
         if call.region.merge_adjacent and (assumption.merged_to_end or dataflow.merged_into(call)):
             length = len(call.body)
         inside = walk(call.body[:length])
-        # What the policy of an inner region keeps is computed when the outer one calls that region again.
-        reruns.update(i.key for i in inside if isinstance(i, Call) or not (i.kept and i.call is call))
+        # What an inner region's policy keeps is computed when the outer one calls that region again.
+        reruns.update(
+            i.key for i in inside if isinstance(i, Call) or not (i.kept and i.call is call)
+        )
     return reruns
 
 
