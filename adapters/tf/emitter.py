@@ -368,8 +368,9 @@ class Taped(Run):
 
     def _write_update(self) -> None:
         rate = self.case.procedure.learning_rate
-        # The gradient of a lookup comes as its rows alone.
+        # The gradient of a lookup comes as its rows alone, and a map may look its rows up.
         looked_up = any(s.op == "embedding" for _, s in self.case.statements())
+        looked_up |= any(region.mapped for region in self.case.regions())
         gradient = "tf.convert_to_tensor(gradients[name])" if looked_up else "gradients[name]"
         trained = self._trained()
         if self.case.procedure.changes:

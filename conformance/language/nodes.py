@@ -55,9 +55,10 @@ class Nodes:
         try:
             plain = list(_steps(direct, losses))
             fewest = plain
-            if set(case.wrt) != set(direct.asking):
+            fewer = {name for name, given in flow.given.items() if given in reach(flow).wanted}
+            if fewer != set(direct.asking):
                 least = Run(case, opaque=False)
-                fewest = list(_steps(least, losses, case.wrt)) if case.wrt else []
+                fewest = list(_steps(least, losses, fewer)) if fewer else []
             self.wanted = [one.entered for one in fewest] or [{}] * len(plain)
         except NodeError:
             return
