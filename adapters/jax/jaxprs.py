@@ -438,6 +438,8 @@ class Walk:
         return self._value(self._constant_key(constant), Made(None, constant))
 
     def _constant_key(self, constant: Any) -> object:
+        if isinstance(constant, jax.core.Tracer):  # that a region has left in a list
+            return "traced", id(constant)
         array = np.asarray(jax.random.key_data(constant) if is_key(constant) else constant)
         return "constant", str(array.dtype), array.shape, array.tobytes()
 
