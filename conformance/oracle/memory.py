@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from conformance.language.operations import COSTLY, OPERATIONS, RANDOM, VIEWS
+from conformance.language.operations import CASTS, COSTLY, OPERATIONS, RANDOM, VIEWS
 from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
 from conformance.model.steps import ever_asking
@@ -46,7 +46,7 @@ def expected_memory(
     """
     plain: list[int] = []
     recomputed: list[int] = []
-    drops: list[int] = []
+    both: list[tuple[int, int]] = []
     pairs: list[tuple[int, int]] = []
     for assumed in assumptions(case, dataflow, declared, alternatives=True):
         own = (dataflow.loss, dataflow.second_loss)
@@ -71,19 +71,23 @@ def expected_memory(
             spared = way.spared() if "cheap" in assumed.regions else before
             plain += [before, spared]
             recomputed += [least, most]
-            drops.append(min(before, spared) - most)
+            both.append((min(before, spared), most))
             if not (shared or wide):
                 pairs.append(
                     (_Backward(way).peak(dataflow.steps), _Backward(way).peak(dataflow.body))
                 )
     sizes = [t.nbytes for t in dataflow.tensors if t.producer is not None and t.floating]
+    # Under autocast, activations may have half of their bytes; so may what a region keeps, unless it was
+    # cast back.
     low = case.autocast or any(region.autocast for region in case.regions())
+    makers = (dataflow.tensors[n].producer for call in dataflow.calls for n in call.held)
+    cast = any(step is not None and step.statement.op in CASTS for step in makers)
+    half, of_kept = 2 if low else 1, 2 if low and not cast else 1
     return ExpectedMemory(
         plain=(min(plain), max(plain)),
         recomputed=(min(recomputed), max(recomputed)),
-        # Under autocast, activations may have half of their bytes.
-        drop=max(0, min(drops)) // (2 if low else 1),
-        rise=max(0, -min(drops)),
+        drop=max(0, min(before // half - most // of_kept for before, most in both)),
+        rise=max(0, max(most - before for before, most in both)),
         unit=max((1, *sizes)),
         peaks=min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0)),
         states=sum(_random_states(call, discipline == "minimal") for call in dataflow.calls),
