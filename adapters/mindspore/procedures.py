@@ -341,12 +341,13 @@ class Procedures(Run):
                 self.write_between()
             one = f"ops.ones_like({value})"
             self.write_backward("backward", one, into=gradients, site=site and BACKWARD)
-            return
-        if self.plan.weights:
-            gradients = f"({gradients})" if self.plan.sources else "of_weights"
-        made = value if alone else f"({value}, {others})"
-        call = f"{_gradient_function(name)}({', '.join(arguments)})"
-        code(f"{made}, {gradients} = {call}", FORWARD if self.plan.graph else GRADIENT)
+        else:
+            if self.plan.weights:
+                gradients = f"({gradients})" if self.plan.sources else "of_weights"
+            made = value if alone else f"({value}, {others})"
+            call = f"{_gradient_function(name)}({', '.join(arguments)})"
+            site = FORWARD if self.plan.graph else GRADIENT
+            code(f"{made}, {gradients} = {call}", site)
         if self.case.parallel and self.plan.weights:
             code("of_weights = nn.DistributedGradReducer(weights)(of_weights)")
 
