@@ -384,6 +384,11 @@ COMPILED = EAGER.but(
     run=partial(TorchRun, compiled=compiling.lines),
 )
 MODULES = EAGER.but("from torch import nn", shares=False, lists="uncaptured", tensors=Parameters)
+OWN_MODULES = MODULES.but(
+    recompute=partial(Checkpoint, policies=Policies),
+    layers=wrapper.Layers,
+    forward=wrapper.Wrapped,
+)
 #: Variants that are written in another way than the eager ones.
 VARIANTS: Mapping[str, Parts] = {
     "compiled-aot-eager": COMPILED,
@@ -405,10 +410,9 @@ VARIANTS: Mapping[str, Parts] = {
         shares=False,  # a sequence is made where it is called
         forward=Sequential,
     ),
-    "wrapper": MODULES.but(
-        *wrapper.IMPORTS,
-        recompute=partial(Checkpoint, policies=Policies, direct=True),
-        forward=wrapper.Wrapped,
+    "modules": OWN_MODULES,
+    "wrapper": OWN_MODULES.but(
+        *wrapper.IMPORTS, recompute=partial(Checkpoint, policies=Policies, direct=True)
     ),
 }
 

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from conformance.emit.emitter import Forward
+from conformance.emit.emitter import Emitter, Forward
 from conformance.emit.expressions import class_name, function
+from conformance.emit.layers import Layer, attributes
 from conformance.errors import NotOfferedError
 from conformance.model.case import Again, Node, Region, Statement, flat, leaves, walk
 
+from . import method
+
 WRAPPER = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
 IMPORTS = (f"from {WRAPPER} import checkpoint_wrapper",)
+
+
+class Layers(method.Layers):
+    """The layers that ask their module whether it is in training mode."""
+
+    layers_with_weights: Mapping[str, Layer] = {
+        "batch_norm": method.Layers.layers_with_weights["batch_norm"]
+    }
+    weightless: Mapping[str, str] = {"dropout": "Dropout({p})"}
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter)
+        inside = [statement for region, statement in self.case.statements() if region]
+        self.attribute_of = attributes(filter(self.is_layer, inside))
 
 
 class Wrapped(Forward):
@@ -29,18 +46,18 @@ class Wrapped(Forward):
     def _write_classes(self, region: Region) -> None:
         """The class of a region after those of the regions inside it.
 
-        One class serves both paths, unless modules inside it are wrapped in one of them.
+        One class serves both paths, unless modules inside it are recomputed in one of them.
         """
         for node in region.body:
             if isinstance(node, Region):
                 self._write_classes(node)
-        if self.path == "recomputed" and not _inside(region):
+        if self.path == "recomputed" and not self._differs(region):
             return
         given, kept, within = self._given(region), self._kept(region), self._within(region)
         layers = self.layers.among(region.body)
         state = {array.name for array in self.case.state}
         with self.code.indent(f"class {self._class(region)}(nn.Module):"):
-            if given or within:
+            if given or within or layers:
                 with self.code.indent(f"def __init__({', '.join(['self', *given])}):"):
                     self.code("super().__init__()")
                     for name in kept:
@@ -57,7 +74,12 @@ class Wrapped(Forward):
 
     def _class(self, region: Region) -> str:
         name = class_name(region.name)
-        return f"Recomputed{name}" if self.path == "recomputed" and _inside(region) else name
+        return f"Recomputed{name}" if self.path == "recomputed" and self._differs(region) else name
+
+    def _differs(self, region: Region) -> bool:
+        """Whether a region's class differs in `recomputed`: it wraps or recomputes modules."""
+        calls = Region if self.recompute.direct else Region | Again
+        return any(isinstance(node, calls) for node in flat(region.body))
 
     def _given(self, region: Region) -> list[str]:
         """The arguments of a class: what the region captures, and modules that it calls."""

@@ -1,8 +1,9 @@
 """Faulty implementations of recompute: one small function in one file, with one fault.
 
 The first line of a file's docstring says what its fault is, and `CAUGHT_BY` says which check of which
-case must catch it. All faults of a framework run through the same adapter as any other implementation,
-see `implementation.yaml` in their folder; `sound.py` is the control.
+case must catch it, and on which variant, if it is not the first. All faults of a framework run through
+the same adapter as any other implementation, see `implementation.yaml` in their folder; `sound.py` is
+the control.
 
 Some deviations of every eager framework are not faults here: a recomputation that reads updated
 parameters, a flag that has been switched, or a list that forward has changed. They are known deviations
@@ -39,13 +40,15 @@ CASES: Mapping[str, Case] = BY_ID
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault in one framework; `check` of `case` must catch it."""
+    """A fault in one framework; `check` of `case` must catch it, on `variant` of those that an
+    implementation has, or on the first."""
 
     framework: str
     name: str
     title: str
     check: str
     case: str
+    variant: str = ""
 
     @property
     def id(self) -> str:
@@ -68,9 +71,9 @@ def _fault(file: Path) -> Fault:
     title = (ast.get_docstring(tree) or "").partition("\n")[0]
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CAUGHT_BY":
-            check, case = ast.literal_eval(node.value)
+            caught_by = ast.literal_eval(node.value)
             assert title, f"{file}: a docstring says what the fault is"
-            return Fault(file.parent.name, file.stem, title, check, case)
+            return Fault(file.parent.name, file.stem, title, *caught_by)
     raise AssertionError(f"{file}: CAUGHT_BY = (check, case) is missing")
 
 
@@ -111,12 +114,14 @@ class Pools:
             pool.close()
 
 
-def run(adapter: Adapter, cases: Iterable[Case], folder: Path, pools: Pools) -> dict[str, Result]:
-    """The results of cases, by case, on an adapter's only variant."""
-    (variant,) = adapter.variants
+def run(
+    adapter: Adapter, cases: Iterable[Case], folder: Path, pools: Pools, variant: str = ""
+) -> dict[str, Result]:
+    """The results of cases, by case, on a variant of an adapter, or on its first."""
+    chosen = next(v for v in adapter.variants if variant in ("", v.name))
     paths = find_paths(reports=folder / "reports")
     runner = Runner(adapter, paths, folder / "log.txt", pool=pools.of(adapter))
     listed = list(cases)
-    runner.start([variant])
-    runner.emit([(case, variant) for case in listed])
-    return {case.id: runner.run(case, variant) for case in listed}
+    runner.start([chosen])
+    runner.emit([(case, chosen) for case in listed])
+    return {case.id: runner.run(case, chosen) for case in listed}

@@ -68,10 +68,10 @@ class Search:
 
 
 class _Judge:
-    """Judges programs on an adapter's only variant."""
+    """Judges programs on an adapter's first variant."""
 
     def __init__(self, adapter: Adapter, folder: Path, pools: Pools) -> None:
-        (self.variant,) = adapter.variants
+        self.variant = adapter.variants[0]
         paths = find_paths(reports=folder / "reports")
         self.runner = Runner(adapter, paths, folder / "log.txt", pool=pools.of(adapter))
         self.runner.start([self.variant])

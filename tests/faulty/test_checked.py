@@ -24,6 +24,7 @@ GPT, OF_ALL = (Path(__file__).with_name(name) for name in ("gpt.py", "gpt_of_all
 #: The faults that the GPT exercises, and that make it wrong or run more than once more.
 CAUGHT = {
     "drops_captured",
+    "evaluates_in_rerun",
     "forgets_shared",
     "fresh_random",
     "ignores_stop",
@@ -93,6 +94,7 @@ NOT_EXERCISED = {
     "hides_unknown_keyword",
     "ignores_policy",
     "keeps_random_state",
+    "keeps_random_state_of_dropout",
     "keeps_float32",
     "marks_detached",
     "needs_input_gradient",
