@@ -65,15 +65,22 @@ def in_backward(names: str, program: Program) -> bool:
     return any(word.startswith("transpose") for word in own)
 
 
-def by_rule(names: str, program: Program) -> Sequence[str]:
+def _transformations(names: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\b(?:transpose|jvp)(?=\()", names))
+
+
+def by_rule(names: str, program: Program, inside: Iterable[tuple[str, ...]] = ()) -> Sequence[str]:
     """The transformations in this name stack if its work is the forward pass of a gradient that is taken
     in backward: what a rule of `jax.custom_vjp` runs again, or the backward pass of what a gradient in
     forward runs. There is one more at the end than the rule itself has, which takes no gradient.
-    `jax.checkpoint` names what it runs again, and the rest of it is work for gradients."""
-    words = re.findall(r"\b(?:transpose|jvp)(?=\()", names)
+    `jax.checkpoint` names what it runs again, and the rest of it is work for gradients. Those `inside`
+    the statement, which takes a gradient itself, are left out."""
+    words = _transformations(names)
+    own = max((w for w in inside if words[len(words) - len(w) :] == w), key=len, default=())
+    words = words[: len(words) - len(own)]
     again = words[-_ORDERS.get(program.procedure, 1) - 1 :]
-    own = set(again) == {"jvp"} and CHECKPOINT not in names
-    return words if own and in_backward(names, program) else ()
+    forward = set(again) == {"jvp"} and CHECKPOINT not in names
+    return words if forward and in_backward(names, program) else ()
 
 
 class _Computed:
@@ -171,6 +178,8 @@ class Walk:
     escaped: set[tuple[Place, int]] = field(default_factory=set)
     #: The signatures of statements, once they are known.
     known: Mapping[Site, Signature] = field(default_factory=dict)
+    #: The transformations in the name stacks of statements that take a gradient themselves.
+    _inside: dict[Site, set[tuple[str, ...]]] = field(default_factory=dict)
     #: Statements that compute one thing in one execution, and another in another.
     differing: set[Site] = field(default_factory=set)
     _numbers: dict[object, int] = field(default_factory=dict)
@@ -272,13 +281,15 @@ class Walk:
             place = results[0].place if results else None
             self.without_line |= place is not None
         if place is not None:
+            if not self.known:
+                self._inside.setdefault(place.site, set()).add(_transformations(here.names))
             # JAX runs a function again in the one around it where all that it reads is known.
             block = here.block or place.frame
             rerun = block if here.again or RERUN in here.names else 0
             back = in_backward(here.names, self.program)
             # What a rule runs again ends where the backward pass of it starts.
             if back and not rerun:
-                ruled = by_rule(here.names, self.program)
+                ruled = by_rule(here.names, self.program, self._inside.get(place.site, ()))
                 self._passes += bool(ruled) and ruled != self._ruled
                 self._ruled, rerun = ruled, -self._passes if ruled else 0
             self.events.append(Event(place, name, tuple(results), rerun, back))

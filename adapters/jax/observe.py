@@ -47,6 +47,10 @@ class _EnoughSeen(BaseException):  # which no program catches
     """Raised to end a run once all that is read from it has been read."""
 
 
+class _UntraceableError(Exception):
+    """A program raises an error while it is traced."""
+
+
 #: Options of the whole process that change what programs compute.
 _OPTIONS = (
     *("enable_x64", "default_device", "disable_jit", "default_matmul_precision", "debug_nans"),
@@ -115,11 +119,12 @@ class Observer(Base):
         )
 
     def further_passes(self, loaded: LoadedProgram, run: Run, unobserved: dict[str, str]) -> Run:
-        """As in the base class, unless Python reads a bool that a recomputed function returns."""
+        """As in the base class, unless the program, which has run, cannot be traced: Python reads a bool
+        that a recomputed function returns, say."""
         try:
             return super().further_passes(loaded, run, unobserved)
-        except jax.errors.TracerBoolConversionError:
-            unobserved["executions"] = "Python reads a bool, and what is counted is traced"
+        except _UntraceableError as error:
+            unobserved["executions"] = f"what is counted is traced, which raises {error}"
             return super().further_passes(loaded, run, unobserved)
 
     def run(self, loaded: LoadedProgram, unobserved: dict[str, str]) -> Run:
@@ -361,7 +366,12 @@ def _traced(loaded: LoadedProgram, function: Callable[[], Any]) -> tuple[Any, li
         with mock.patch.object(loaded.module, "inputs", return_value=inputs() | given):
             return _arrays(function())
 
-    return jax.make_jaxpr(executables.scoped(run))(given), jax.tree.leaves(given)
+    try:
+        return jax.make_jaxpr(executables.scoped(run))(given), jax.tree.leaves(given)
+    except Exception as error:
+        raise _UntraceableError(
+            f"{type(error).__name__}: {str(error).split(chr(10))[0]}"
+        ) from error
 
 
 def _forward(loaded: LoadedProgram) -> Any:
@@ -394,7 +404,7 @@ def _executions(
 
     A region counts as often as the statement in it that ran most; in forward, and where an eager
     rule runs it again, as often as the line that did. One that holds only other regions is entered as
-    often as they are, with no rerun.
+    often as they are; a rule has run it again as often as they ran again beyond that.
     """
     inner = program.inner_regions(path)
     again: Counter[str] = Counter()
@@ -409,9 +419,14 @@ def _executions(
         inside = [] if name in own else inner[name]
         return counts.entered[name] or max(map(entered, inside), default=0)
 
+    def ruled(name: str) -> int:
+        if name in own:
+            return counts.again[name]
+        return max((ruled(one) - entered(one) for one in inner[name]), default=0)
+
     return (
         *(Execution(name, "", "forward", entered(name)) for name in inner),
-        *(Execution(name, "", "rerun", again[name]) for name in inner),
+        *(Execution(name, "", "rerun", max(again[name], ruled(name))) for name in inner),
         *(Execution(s.region, s.label, "forward", counts.forward[s]) for s in shown),
         *(Execution(s.region, s.label, "rerun", rerun.get(s, 0)) for s in shown),
     )
