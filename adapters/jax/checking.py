@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +18,11 @@ from conformance.observe.worker.checking import base
 from conformance.observe.worker.checking.base import LEARNING_RATE, Watch
 from conformance.observe.worker.checking.regions import Recompute
 
-from .jaxprs import CALLS, RERUN
+from .jaxprs import CALLS, IDENTITIES, RERUN
 from .observe import Observer
 
+#: Whether JAX reads a user's frame from a source info and not, as since 0.7, from its traceback.
+_BY_INFO = "source_info" in inspect.signature(source_info_util.user_frame).parameters
 #: Why reruns are not told where recomputation brings derivative rules and nothing has their name.
 _BY_RULE = "a rule of `jax.custom_vjp` computes the gradient, and what it runs again has no name"
 
@@ -113,7 +116,7 @@ class _Pytree:
 
     def __init__(self, model: Any) -> None:
         found, self._tree = jax.tree_util.tree_flatten_with_path(model)
-        self._names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in found]
+        self._names = [".".join(str(key).strip("[]'.") for key in path) for path, _ in found]
         self._values = [value for _, value in found]
 
     def parameters(self) -> dict[str, Any]:
@@ -242,12 +245,12 @@ def _equations(jaxpr: Any, around: str, rerun: bool) -> Iterator[tuple[str, str,
     for equation in jaxpr.eqns:
         info = equation.source_info
         again = rerun or RERUN in str(info.name_stack)
-        frame = source_info_util.user_frame(info.traceback)
+        frame = source_info_util.user_frame(info if _BY_INFO else info.traceback)
         place = around if frame is None else frame.function_name.replace("<locals>.", "")
         inner = [sub for value in equation.params.values() for sub in _jaxprs(value)]
         for one in inner:
             yield from _equations(one, place, again)
-        if not inner and equation.primitive.name not in CALLS:
+        if not inner and equation.primitive.name not in CALLS | IDENTITIES:
             yield place, equation.primitive.name, again
 
 

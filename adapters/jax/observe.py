@@ -276,7 +276,8 @@ class Observer(Base):
             events = walk.calls(self._executables.taken())
         else:
             with hosts.drawing(program) as drawn, entering(_same_trace):
-                traced = _traced(loaded, loaded.run)
+                forward = executables.scoped(loaded.forward)
+                traced = _traced(loaded, partial(loaded.module.run, forward))
             events = walk.run(*traced)
         higher = program.procedure in ("second_order", "third_order")
         counts = jaxprs.count(events, known, higher=higher, alone=alone)

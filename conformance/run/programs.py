@@ -19,6 +19,7 @@ from conformance.model.case import Position
 from conformance.model.facts import Fact, Inert
 from conformance.model.result import Result
 from conformance.model.verdict import Level, Status, Verdict
+from conformance.run.runner import absent
 from conformance.words import counted
 from conformance.writing import writing
 
@@ -90,7 +91,9 @@ def judged(program: OwnProgram, adapter: Adapter, variant: Variant, reports: Pat
             time_limit=adapter.model.time_limit,
             adapters_folder=adapter.folder.parent,
         )
-        found = verdicts(result.lines)
+        found = tuple(verdicts(result.lines))
+        broken = [one.message for one in found if one.status is Status.BROKEN]
+        found = next(((one,) for text in broken if (one := absent(variant, text))), found)
     except ConformanceError as error:
         found = (Verdict("error", Status.BROKEN, Level.MUST, str(error)),)
     return Result(program.id, variant.id, found, None, None, str(copied))

@@ -117,20 +117,20 @@ def _verdicts_on(
     error = observation.plain.error
     if error is not None:
         message, seen = f"{error.type}: {error.message}", f"{error.type} in {error.phase}"
-        if absent := _absent(variant, message, seen):
-            return (absent,)
+        if lacked := absent(variant, message, seen):
+            return (lacked,)
         if case.error is None and not case.as_plain:
             message = f"the plain program raised {message}"
             expected = "no error: nothing is recomputed in the plain program"
             return (_verdict(Status.BROKEN, message, expected, seen),)
     verdicts = judge(case, variant, expect, observation)
     for verdict in verdicts:
-        if verdict.status is Status.BROKEN and (absent := _absent(variant, verdict.message)):
-            return (absent,)
+        if verdict.status is Status.BROKEN and (lacked := absent(variant, verdict.message)):
+            return (lacked,)
     return complete(case, tuple(_tolerated(case, verdict) for verdict in verdicts))
 
 
-def _absent(variant: Variant, message: str, observed: str = "") -> Verdict | None:
+def absent(variant: Variant, message: str, observed: str = "") -> Verdict | None:
     """The verdict where a message about the plain program says that a framework lacks something."""
     if not any(text in message for text in variant.missing):
         return None

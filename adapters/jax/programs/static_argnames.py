@@ -10,7 +10,8 @@ def block(weight, x, causal):
 
 
 def model(recompute):
-    run = jax.checkpoint(block, static_argnames=("causal",)) if recompute else block
+    recomputed = jax.checkpoint(block, static_argnames=("causal",))
+    run = recomputed if recompute else block
     return {"weight": jnp.eye(4), "run": jax.tree_util.Partial(run)}
 
 
