@@ -88,6 +88,14 @@ def test_a_program_that_cannot_be_checked_is_broken(adapter: Adapter, tmp_path: 
     assert "has no `model`" in result.verdicts[0].message
 
 
+def test_a_program_without_a_kernel_is_not_offered(adapter: Adapter, tmp_path: Path) -> None:
+    changed = add(adapter, "missing: [no kernel]\n")
+    (program,) = programs_of(changed)
+    program.file.write_text(PROGRAM.replace("return call", 'raise TypeError("no kernel")\n    call'))
+    result = judged(program, changed, changed.variant("plain"), tmp_path / "reports")
+    assert of_result(result) is Outcome.NOT_OFFERED
+
+
 def test_a_check_has_the_verdict_of_its_worst_line() -> None:
     found = verdicts(
         (
