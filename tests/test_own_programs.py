@@ -91,7 +91,9 @@ def test_a_program_that_cannot_be_checked_is_broken(adapter: Adapter, tmp_path: 
 def test_a_program_without_a_kernel_is_not_offered(adapter: Adapter, tmp_path: Path) -> None:
     changed = add(adapter, "missing: [no kernel]\n")
     (program,) = programs_of(changed)
-    program.file.write_text(PROGRAM.replace("return call", 'raise TypeError("no kernel")\n    call'))
+    program.file.write_text(
+        PROGRAM.replace("return call", 'raise TypeError("no kernel")\n    call')
+    )
     result = judged(program, changed, changed.variant("plain"), tmp_path / "reports")
     assert of_result(result) is Outcome.NOT_OFFERED
 
