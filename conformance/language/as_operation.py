@@ -30,6 +30,15 @@ def _more_often(place: Place, keywords: bool) -> int:
     return 0 if opaque == needed else opaque - asking
 
 
+def _recorded(place: Place) -> bool:
+    """Whether a call of the region runs with a graph: by itself, or since one around it runs again."""
+    passes = _opaque(place.reach, keywords=True)
+    return any(
+        call.around is None or any(call.around in one.calls for one in passes)
+        for call in place.calls
+    )
+
+
 #: Features of a region: what they mean, and the condition.
 REGION: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
     "reached-as-operation": (
@@ -42,6 +51,10 @@ REGION: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
         "without what is in an object among its results, and with those gradients alone that are asked "
         "for where the procedure is `part` or `functional`",
         lambda p: _reached(p, keywords=True),
+    ),
+    "around-reached": (
+        "no region is around one, or a gradient reaches that as `reached-with-keywords` says",
+        _recorded,
     ),
     "reached-only-as-operation": (
         "no gradient passes through a region, or through one around it, but one reaches it as "

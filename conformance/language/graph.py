@@ -153,7 +153,7 @@ class Run:
             for name, needs in operation.needs.items()
             for _ in named.get(name, ())
         ]
-        if _is_its_argument(statement, every):
+        if _is_its_argument(statement, every, self.entered_by_all):
             same = every[0]
             if same.asks and not self.opaque:  # a gradient passes through it, as through any other
                 same = same.alias(True, same.view)
@@ -290,7 +290,8 @@ class Run:
         sources = [
             t for n, t in self.asking.items() if n in wrt or kind not in ("part", "functional")
         ]
-        if any(t in found and (self._back or t in self._parameters) for t in sources):
+        back = self.case.loss is not None and kind != "jvp"  # else nothing goes through the graph
+        if back and any(t in found and (self._back or t in self._parameters) for t in sources):
             raise NodeError("parameter")
         for tensor in found:
             tensor.since = self._made
@@ -505,9 +506,14 @@ def _saved(statement: Statement, named: Mapping[str, Sequence[Tensor]]) -> froze
     return frozenset(words | SAVED.get(statement.op, frozenset()) if asking else words)
 
 
-def _is_its_argument(statement: Statement, given: Sequence[Tensor]) -> bool:
+def _is_its_argument(statement: Statement, given: Sequence[Tensor], sliced: bool) -> bool:
     """Whether a statement returns its argument as it is: one that does not raise, a cast to the dtype
-    that the argument has, or a dropout of no elements."""
+    that the argument has, a dropout of no elements, or where `sliced` a slice such as `x[..., :]`."""
+    if sliced and statement.op == "slice":
+        start, stop, step, axis = (
+            statement.options.get(n) for n in ("start", "stop", "step", "axis")
+        )
+        return not start and stop is None and step in (1, None) and bool(axis)
     cast = bool(given) and given[0].dtype == statement.options.get("dtype", "")
     empty = bool(given) and given[0].void and statement.op == "dropout"
     return OPERATIONS[statement.op].raises != "" or (cast and statement.op in CASTS) or empty

@@ -6,6 +6,7 @@ those of a case as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from conformance.language import as_operation, hooking
@@ -483,6 +484,7 @@ FAMILIES: Mapping[str, str] = {
     "draws-early": "the operation draws in a region that runs again, before the last value it saves",
     "flows-through": "a gradient of all that require one flows through the operation, in the region",
     "keyword": "a call of the region gives an argument of this name by name",
+    "keyword-reached": "a call that a gradient reaches as `reached-with-keywords` says gives it by name",
     "default-of": "the region's function has a default for its argument of this name",
     "other-than-default": "a call gives the argument of this name another value than its default",
     "changes": "a statement of the region does this when it is called again",
@@ -490,7 +492,8 @@ FAMILIES: Mapping[str, str] = {
 }
 #: The families whose members are no operations.
 NAMED = frozenset(
-    {"dtype", "procedure", "between", "around", "keyword", "default-of", "other-than-default"}
+    {"dtype", "procedure", "between", "around", "keyword", "keyword-reached", "default-of"}
+    | {"other-than-default"}
     | {"changes", "raises"}
 )
 
@@ -521,6 +524,11 @@ def of_region(place: Place) -> Iterator[str]:
             yield f"argument-from:{tensor.maker.op}"
     yield from (f"result-to:{item.op}" for item in place.after() if isinstance(item, Statement))
     yield from (f"keyword:{name}" for name in place.region.kwargs if _passed(place, name))
+    passes = place.reach.keyword_passes
+    calls = tuple(c for c in place.calls if any(c in one.calls for one in passes))
+    reached = replace(place, calls=calls)
+    names = place.region.kwargs if calls else ()
+    yield from (f"keyword-reached:{name}" for name in names if _passed(reached, name))
     yield from (f"default-of:{name}" for name in defaults(place))
     yield from (f"other-than-default:{name}" for name in others(place))
     yield from (f"saves:{s.op}" for s in place.own() if place.region.saves(s))

@@ -1,0 +1,36 @@
+"""A region that no backward pass reaches keeps a random state as long as its output lives."""
+
+import gc
+
+import mindspore as ms
+from mindspore import Tensor, nn, ops
+
+
+class Block(nn.Cell):
+    def construct(self, x):
+        return ops.square(x)
+
+
+def states() -> int:
+    gc.collect()
+    found = [value for value in gc.get_objects() if issubclass(type(value), Tensor)]
+    return sum(value.dtype == ms.uint8 for value in found)
+
+
+ms.set_context(mode=ms.PYNATIVE_MODE)
+block, outputs = Block(), []
+
+
+def forward(x):
+    y = ms.recompute(block, x, use_reentrant=True)
+    return ops.sum(ops.sin(x)), y
+
+
+before = states()
+for _ in range(4):
+    (_, y), _ = ms.value_and_grad(forward, has_aux=True)(ops.ones(4))
+    outputs.append(y)
+assert states() - before == 4
+outputs.clear()
+del y
+assert states() - before == 0
