@@ -13,6 +13,8 @@ from unittest import mock
 import keras
 import numpy as np
 from keras.src import backend
+from keras.src.backend.common import global_state
+from keras.src.random import seed_generator
 
 from conformance.model.observation import Array, Leaf
 from conformance.model.program import Program
@@ -79,6 +81,16 @@ SETTINGS: Mapping[str, Setting] = {
         keras.config.set_dtype_policy,
     ),
 }
+
+
+if not hasattr(seed_generator, "GLOBAL_SEED_GENERATOR"):  # up to Keras 3.12, it stays as it is
+    _set_random_seed = keras.utils.set_random_seed
+
+    def _seeded(seed: int) -> None:
+        _set_random_seed(seed)
+        global_state.set_global_attribute("global_seed_generator", None)
+
+    keras.utils.set_random_seed = _seeded
 
 
 class Observer(OnBackend):

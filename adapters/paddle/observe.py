@@ -51,7 +51,9 @@ COLLECTIVES = ("all_reduce", "all_gather", "barrier", "broadcast")
 #: Whether a tensor says how many bytes of memory it holds; up to Paddle 3.0 none does.
 _HOLDERS = hasattr(paddle.Tensor, "_holder_size")
 if not hasattr(paddle.nn, "Parameter"):  # up to Paddle 3.1 it has no public name
-    paddle.nn.Parameter = framework.EagerParamBase.from_tensor
+    paddle.nn.Parameter = lambda data, requires_grad=True: framework.EagerParamBase.from_tensor(
+        data, trainable=requires_grad
+    )
 
 #: Bytes of the state of a generator's engine (std::mt19937_64): 312 words of 64 bits, and an index.
 _ENGINE = 2504

@@ -15,6 +15,7 @@ verdict depend on earlier programs:
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,8 @@ def forget() -> None:
         empty.clear()
         setattr(cache, name, empty)
     StepInfoManager().step_record.clear()
+    # SOT follows a warning into what the logger has looked up before.
+    logging.Logger.manager._clear_cache()  # type: ignore[attr-defined]
 
 
 def rewritten(file: str) -> tuple[str, ...]:
