@@ -1213,6 +1213,14 @@ def test_which_of_equal_elements_is_the_largest_is_open() -> None:
     assert not is_stable(replace(one, inputs=tuple(full)))
 
 
+def test_the_slope_of_abs_at_zero_is_open() -> None:
+    one = case(region("r", "x", "t = abs(x)"), "z = sin(t)")
+    (x, *others) = one.inputs
+    zeros = replace(x, fill=replace(x.fill, kind="full", numbers=(0.0,)))
+    assert is_stable(one)
+    assert not is_stable(replace(one, inputs=(zeros, *others)))
+
+
 def test_which_of_a_tensor_and_itself_is_the_larger_is_open() -> None:
     nodes = ("s = stop_gradient(x)", region("r", "[s, x]", "t = maximum(s, x)"), "z = sin(t)")
     assert not is_stable(case(*nodes))
