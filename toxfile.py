@@ -1,8 +1,10 @@
 """Environments for releases: `tox run -e jax-0.6.2` runs the cases on that release of JAX, and
-`tox run -e jax-latest` on the newest that can be installed. Results go to `reports/jax-0.6.2/`.
+`tox run -e jax-latest` on the newest that can be installed, `tox run -e tf-nightly` on last night's
+build. Results go to `reports/jax-0.6.2/`.
 
 The release takes the place of the pin in `adapters/jax/requirements.txt`; `adapters/jax/releases.txt`
-lists the releases that are looked after, each with what else has to be installed with it.
+lists the releases that are looked after, each with what else has to be installed with it, and what a
+nightly build is made of.
 """
 
 import re
@@ -18,7 +20,7 @@ from tox.tox_env.python.pip.req_file import PythonDeps
 
 _ROOT = Path(__file__).parent
 _ADAPTERS = _ROOT / "adapters"
-_RELEASE = re.compile(r"(?P<adapter>[a-z]+)-(?P<release>latest|\d+(?:\.\w+)+)")
+_RELEASE = re.compile(r"(?P<adapter>[a-z]+)-(?P<release>latest|nightly|\d+(?:\.\w+)+)")
 
 
 def requirements(adapter: Path, release: str) -> list[str]:
@@ -26,6 +28,8 @@ def requirements(adapter: Path, release: str) -> list[str]:
     says; of its first package, the release. Raises `OSError` for a folder without requirements."""
     pinned = [line.partition("#")[0].strip() for line in _lines(adapter / "requirements.txt")]
     listed = {line.split()[0]: line.split()[1:] for line in _lines(adapter / "releases.txt")}
+    if release == "nightly":
+        return listed.get(release, [])
     framework = Requirement(pinned[0])
     extras = f"[{','.join(framework.extras)}]" if framework.extras else ""
     own = {Requirement(text).name: text for text in pinned[1:]}
@@ -42,7 +46,11 @@ def _lines(file: Path) -> list[str]:
 @impl
 def tox_extend_envs() -> list[str]:
     """The names that tox would refuse: it takes numbers for factors, and no other words."""
-    return [f"{file.parent.name}-latest" for file in sorted(_ADAPTERS.glob("*/releases.txt"))]
+    files = sorted(_ADAPTERS.glob("*/releases.txt"))
+    nightly = [file for file in files if any(line.startswith("nightly ") for line in _lines(file))]
+    return [f"{f.parent.name}-latest" for f in files] + [
+        f"{f.parent.name}-nightly" for f in nightly
+    ]
 
 
 @impl

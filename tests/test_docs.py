@@ -133,7 +133,7 @@ def test_tox_environments_exist(page: Path) -> None:
     given = re.findall(r"\[testenv:\{?([\w,-]+)\}?\]", ini)
     known = {name for group in given for name in group.split(",")}
     for file in ROOT.glob("adapters/*/releases.txt"):
-        listed = re.findall(r"^[0-9]\S+", file.read_text("utf-8"), re.MULTILINE)
+        listed = re.findall(r"^(?:[0-9]\S+|nightly)", file.read_text("utf-8"), re.MULTILINE)
         known |= {f"{file.parent.name}-{release}" for release in [*listed, "latest"]}
     for program, *words in commands(page):
         if program == "tox" and "-e" in words:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from conformance.compare.releases import History, in_words, read, written
+from conformance.drivers.installed import version
 from conformance.errors import KnownError, ResultsError
 from conformance.judge.known import in_release
 from conformance.judge.known import read as read_known
@@ -112,8 +114,20 @@ def toxfile() -> ModuleType:
 
 def test_a_release_takes_the_place_of_the_pin(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("mlx[cpu]==0.32.4\nnumpy==2.4.6  # why\n")
-    (tmp_path / "releases.txt").write_text("# why\n0.25.2 numpy==1.26.4\n0.32.4\n")
+    (tmp_path / "releases.txt").write_text(
+        "# why\n0.25.2 numpy==1.26.4\n0.32.4\nnightly mlx-nightly\n"
+    )
     requirements = toxfile().requirements
     assert requirements(tmp_path, "0.25.2") == ["mlx[cpu]==0.25.2", "numpy==1.26.4"]
     assert requirements(tmp_path, "latest") == ["mlx[cpu]", "numpy==2.4.6"]
     assert requirements(tmp_path, "0.33.0") == ["mlx[cpu]==0.33.0", "numpy==2.4.6"]
+    assert requirements(tmp_path, "nightly") == ["mlx-nightly"]
+
+
+def test_the_version_of_a_nightly_build_is_that_of_its_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata, "packages_distributions", lambda: {"made_module": ["numpy"]})
+    assert version("made_module") == version("numpy") == metadata.version("numpy")
+    with pytest.raises(metadata.PackageNotFoundError):
+        version("not_there")

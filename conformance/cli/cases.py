@@ -12,6 +12,7 @@ from conformance import store
 from conformance.cli import options
 from conformance.drivers.adapter import CPU, Adapter, find_adapter
 from conformance.drivers.implementation import adapt, describe
+from conformance.drivers.installed import version
 from conformance.emit.programs import EmitFailure, texts
 from conformance.errors import ConformanceError, nearest
 from conformance.language import load
@@ -166,7 +167,7 @@ def _versions(adapter: Adapter) -> str:
     installed = []
     for package in adapter.model.packages:
         try:
-            installed.append(f"{package} {importlib.metadata.version(package)}")
+            installed.append(f"{package} {version(package)}")
         except importlib.metadata.PackageNotFoundError:
             installed.append(f"{package}: not installed")
     return ", ".join(installed) or "no packages"

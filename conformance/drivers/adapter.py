@@ -17,6 +17,7 @@ from typing import Literal as OneOf
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from conformance.drivers.installed import version
 from conformance.drivers.modules import load_module, searched
 from conformance.errors import AdapterError, ConformanceError, nearest
 from conformance.language import yaml_marks
@@ -275,7 +276,7 @@ class Adapter:
         if self.on_cluster:
             return self.on_cluster
         try:
-            return importlib.metadata.version(self.model.packages[0])
+            return version(self.model.packages[0])
         except (IndexError, importlib.metadata.PackageNotFoundError):
             return ""
 

@@ -2,7 +2,6 @@
 
 import gc
 import importlib
-import importlib.metadata
 import inspect
 import os
 import platform
@@ -14,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance.drivers.installed import version
 from conformance.drivers.modules import load_module
 from conformance.model.observation import Observation
 from conformance.model.program import Program
@@ -102,6 +102,6 @@ def describe(adapter: str, variant: str, packages: list[str]) -> dict[str, str]:
     the import raises."""
     versions = {"python": platform.python_version()}
     for package in ["numpy", *packages]:
-        versions[package] = importlib.metadata.version(package)
+        versions[package] = version(package)
     observer(adapter, variant)
     return versions

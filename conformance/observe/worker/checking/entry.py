@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import importlib.metadata
 import os
 import platform
 import resource
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, NamedTuple
 
+from conformance.drivers.installed import version
 from conformance.drivers.modules import load_file, load_module
 from conformance.model.checked import Checked
 from conformance.observe.worker.checking.base import Framework
@@ -87,5 +87,5 @@ def _missing(file: ModuleType, trains: bool) -> str:
 def _versions(packages: Sequence[str]) -> dict[str, str]:
     versions = {"python": platform.python_version()}
     for package in packages:
-        versions[package] = importlib.metadata.version(package)
+        versions[package] = version(package)
     return versions
