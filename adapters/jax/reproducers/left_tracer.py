@@ -1,4 +1,4 @@
-"""What `jax.checkpoint`'s function leaves in a list is a tracer, and no error says so if nothing reads it."""
+"""What `jax.checkpoint`'s function leaves in a list is a tracer, also if nothing reads it."""
 
 import jax
 import jax.numpy as jnp
