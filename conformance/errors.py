@@ -45,6 +45,11 @@ class NotOfferedError(NotEmittedError):
         super().__init__(variant, asked, kind="")
 
 
+class LackingError(AdapterError):
+    """The installed release of a framework does not have what a program needs. An observer asks the
+    framework, and not its version."""
+
+
 class ImplementationError(ConformanceError):
     """An implementation is malformed, or the adapter cannot use it in place of its own recompute."""
 

@@ -18,7 +18,7 @@ import pytest
 from conformance.emit.programs import write_programs
 from conformance.errors import BrokenAdapterError
 from conformance.model.program import Program
-from conformance.observe.pool import Broken, Crashed, Finished, Pool, TimedOut
+from conformance.observe.pool import Broken, Crashed, Finished, Lacking, Pool, TimedOut
 from tests import mini
 
 
@@ -115,6 +115,12 @@ def test_exception_of_the_observer_is_broken_even_where_it_cannot_be_unpickled(p
     assert isinstance(outcome, Broken)
     assert outcome.message.endswith("OddError: lost count")
     assert "in observe" in outcome.traceback
+
+
+def test_what_an_older_release_lacks_is_no_fault_of_the_observer(pool, program):
+    assert pool.observe(program("older")) == Lacking(
+        "the option `keep`, which this release of mini does not have"
+    )
 
 
 def test_killed_in_the_middle_costs_that_program_alone(pool, program):

@@ -167,6 +167,8 @@ TABLE = [
     ("captured-parameter-read", [{**SIN, "body": "h = add(x, w); y = sin(h)"}, "z = sin(y)"],
      [{**SIN, "body": "h = sin(x); y = add(h, w)"}, "z = sin(y)"]),
     ("overwritten-read", ["h = sin(x)", OVERWRITES, "z = sin(y)"], ["h = sin(x)", SIN, "z = sin(y)"]),
+    ("after-last-saved", [{**SIN, "body": "h = sin(x); y = negative(h)"}, "z = sin(y)"],
+     [SIN, "z = sin(y)"]),
     ("saved-changed", [{**SIN, "body": CHANGED}, "z = sin(y)"], [SIN, "z = sin(y)"]),
     ("saved-changed-decides", [{**SIN, "body": CHANGED.replace("cos", "abs")}, "z = sin(y)"],
      [{**SIN, "body": CHANGED}, "z = sin(y)"]),

@@ -91,6 +91,7 @@ def test_result_carries_its_evidence(running):
         ("hanging", Status.TIMEOUT, "3 s"),
         ("hungry", Status.FAIL, "MemoryError"),
         ("raising", Status.BROKEN, "OddError"),
+        ("older", Status.UNSUPPORTED, "mini/older lacks the option `keep`"),
         ("plain-raising", Status.BROKEN, "OSError: no device"),
     ],
 )

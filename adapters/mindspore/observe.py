@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import functools
 import gc
+import inspect
 import sys
 import time
 from collections import Counter, defaultdict
@@ -25,6 +26,7 @@ import numpy as np
 from mindspore import Tensor, ops
 from mindspore.common.api import _pynative_executor
 
+from conformance.errors import LackingError
 from conformance.model.case import FORWARD_MODE
 from conformance.model.observation import Leaf, Observation, Phase, Run
 from conformance.model.program import MAPPED, Program, Site
@@ -152,6 +154,24 @@ SETTINGS: Mapping[str, Setting] = {
 }
 
 
+#: Options of `mindspore.recompute` that not every release has.
+OPTIONS = {"context_fn", "early_stop"}
+
+
+@functools.cache
+def _forward_runs_again() -> bool:
+    """Whether the function that `ms.vjp` returns runs forward again, as up to MindSpore 2.8."""
+    calls: list[None] = []
+
+    def noted(x: Tensor) -> Tensor:
+        calls.append(None)
+        return ops.sin(x)
+
+    out, backward = ms.vjp(noted, ops.ones(1))
+    backward(out)
+    return len(calls) > 1
+
+
 class Observer(Base):
     """Observes MindSpore on the CPU, in the mode of the variant."""
 
@@ -259,6 +279,11 @@ class Observer(Base):
         return reasons
 
     def observe(self, program: Program) -> Observation:
+        for option in OPTIONS - {*inspect.signature(ms.recompute).parameters}:
+            if f"{option}=" in program.text:
+                raise LackingError(f"the option `{option}` of mindspore.recompute in this release")
+        if "ms.vjp(" in program.text and not self.graph and _forward_runs_again():
+            raise LackingError("a backward pass apart: ms.vjp of this release runs forward again")
         if program.ranks > 1 and Observer.unused is not None:
             return Observer.unused.observe(program)
         self._texts, self._deep = {}, False

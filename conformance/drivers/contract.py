@@ -16,6 +16,8 @@ An exception becomes a verdict on the case, or ends the run:
 
 - `NotEmittedError` out of `write`: `unsupported: the adapter does not write the operation`, with its
   name, and `NotOfferedError`: `unsupported: the adapter does not write`, with that part of the case;
+- `LackingError` out of `observe`: `unsupported: lacks`, with what it says that the installed release
+  does not have;
 - anything else out of `write`, or out of `observe`: `broken`, and never held against the framework;
 - a worker process that dies or does not answer: `crashed`, `timeout`;
 - anything out of importing `observe.py`, making an `Observer` or `warm_up`: the run ends.

@@ -302,6 +302,14 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         "gradients may be computed from",
         _result_changed,
     ),
+    "after-last-saved": (
+        "a region runs again, and statements of it follow the one that has saved last",
+        lambda b, c: (
+            c in b.again
+            and (last := b.last(c)) is not None
+            and any(item.moment > last.moment for item in c.items)
+        ),
+    ),
     "left-unread": (
         "a backward pass reads a part of what a region has saved, and outputs hold another part",
         _left_unread,

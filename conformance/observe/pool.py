@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from conformance.drivers.adapter import Adapter
 from conformance.drivers.implementation import Described, adapt, by_signature
-from conformance.errors import BrokenAdapterError
+from conformance.errors import BrokenAdapterError, LackingError
 from conformance.model.observation import Observation
 from conformance.model.program import Program
 from conformance.observe.process import Answered, Died, Late, Output, Process
@@ -44,6 +44,12 @@ class Finished(NamedTuple):
     observation: Observation
 
 
+class Lacking(NamedTuple):
+    """The program did not run: it needs `what`, and the installed release does not have it."""
+
+    what: str
+
+
 class Crashed(NamedTuple):
     """The worker died: `how` is a signal's name or an exit code, `log` the end of what it wrote."""
 
@@ -67,7 +73,7 @@ class Stuck(NamedTuple):
 
 
 Failure = Crashed | TimedOut | Stuck | Broken
-Outcome = Finished | Failure
+Outcome = Finished | Lacking | Failure
 
 
 class Pool:
@@ -215,6 +221,8 @@ class _Worker:
         if isinstance(observation, WaitingError):
             where, seconds = observation.args
             return TimedOut(seconds, where)
+        if isinstance(observation, LackingError):
+            return Lacking(observation.message)
         if not isinstance(observation, Observation):
             kind = type(observation).__name__
             return Broken(f"the observer returned a {kind}, not an Observation", "")

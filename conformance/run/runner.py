@@ -30,7 +30,16 @@ from conformance.model.observation import Expected, Observation, RandomSample
 from conformance.model.program import Program
 from conformance.model.result import STAGES, Result
 from conformance.model.verdict import Level, Status, Verdict
-from conformance.observe.pool import Broken, Crashed, Finished, Outcome, Pool, Stuck, TimedOut
+from conformance.observe.pool import (
+    Broken,
+    Crashed,
+    Finished,
+    Lacking,
+    Outcome,
+    Pool,
+    Stuck,
+    TimedOut,
+)
 from conformance.oracle import expected as oracle
 from conformance.paths import Paths
 from conformance.words import printable
@@ -276,6 +285,9 @@ class Runner:
             return self._result(case, variant, (verdict,))
         path = str(program_path(case.id, variant.id))
         outcome, note = self._observe(variant, program)
+        if isinstance(outcome, Lacking):
+            lacked = _unoffered(variant, Unoffered("lacks", outcome.what))
+            return self._result(case, variant, (lacked,), program=path)
         if not isinstance(outcome, Finished):
             verdict = stopped(outcome, f"{case.id} on {variant.id}")
             return self._result(case, variant, (verdict,), program=path)

@@ -15,10 +15,14 @@ from typing import Any
 
 from conformance.drivers.installed import version
 from conformance.drivers.modules import load_module
+from conformance.errors import LackingError
 from conformance.model.observation import Observation
 from conformance.model.program import Program
 from conformance.observe.worker.ranks import WaitingError
 from conformance.observe.worker.surroundings import Surroundings
+
+#: What observing a program gives.
+Seen = Observation | WaitingError | LackingError
 
 _observers: dict[str, Any] = {}
 
@@ -53,22 +57,20 @@ def observer(adapter: str, variant: str) -> Any:
     return _observers[variant]
 
 
-def observe(adapter: str, program: Program) -> Observation | WaitingError:
+def observe(adapter: str, program: Program) -> Seen:
     """Observe one program. `adapter` is the adapter's folder."""
     watching = observer(adapter, program.variant)
     # Observing collects garbage often; what imports have made is not searched each time.
     gc.collect()
     gc.freeze()
     try:
-        observation: Observation | WaitingError = watching.observe(program)
-    except WaitingError as hanging:
-        return hanging
+        observation: Observation = watching.observe(program)
+    except (WaitingError, LackingError) as told:
+        return told
     return observation
 
 
-def observe_and_restore(
-    adapter: str, program: Program
-) -> tuple[Observation | WaitingError, tuple[str, ...]]:
+def observe_and_restore(adapter: str, program: Program) -> tuple[Seen, tuple[str, ...]]:
     """Observe one program, and restore the state of the process. Returns what cannot be restored, too:
     a worker in which that is something must not run further programs."""
     surroundings = Surroundings(getattr(observer(adapter, program.variant), "settings", {}))

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from conformance.drivers.modules import load_file
+from conformance.errors import LackingError
 from conformance.model.observation import Leaf
 from conformance.observe.worker.observer import Observer as Base
 
@@ -30,6 +31,8 @@ class Observer(Base):
         return {"retained memory": "mini keeps no account of memory"}
 
     def observe(self, program):
+        if self.variant == "older":
+            raise LackingError("the option `keep`, which this release of mini does not have")
         if self.variant == "raising":
             raise OddError("lost", "count")
         return super().observe(program)
