@@ -86,7 +86,11 @@ class Arrays(Tensors):
             self.code.notes.add(layouts.SPLIT)
             self.code(ranks.text(layouts.HELPERS, self.devices))
         super().write_inputs()
-        if self.case.ranks > 1:
+        if self.case.parallel:
+            held = self.values.given(array.name for array in self.case.parameters)
+            self.code(ranks.parallel(self.case, held, self.variant.id))
+            self.code.notes |= {ranks.WHOLE + array.name for array in self.case.parameters}
+        elif self.case.ranks > 1:
             self.code(ranks.text(ranks.INPUTS, self.case.ranks))
 
     def tensor(self, array: Array, source: str) -> str:
@@ -117,6 +121,7 @@ class Statements(Body):
         super().__init__(emitter)
         self.plan = procedures.plan(self.case)
         self.references = references.References(emitter)
+        self._held = {array.name for array in self.case.parameters}
         self._folds = [0]  # random numbers asked for so far, in each function around this place
 
     def write_helpers(self) -> None:
@@ -125,11 +130,32 @@ class Statements(Body):
         super().write_helpers()
         if self.case.ranks > 1:
             lines, key = ranks.text(ranks.HELPERS, self.case.ranks), self.plan.key
+            alike = ranks.ALIKE if self.case.parallel == "data" else ""
+            lines = lines.replace("{layouts}", self._layouts()).replace("{alike}", alike)
             if self.plan.random:
                 lines = lines.replace(
                     "(**values)\n", f'(**values | {{"{key}": values["{key}"][0]}})\n', 1
                 )
             self.code(lines)
+        if self.case.parallel == "sharded":
+            self.code(ranks.GATHER)
+
+    def _layouts(self) -> str:
+        """Where `shard_map` expects the values: each rank has its part, or all of what is alike."""
+        if self.case.parallel != "data":
+            return "each_rank"
+        alike = self.values.given(array.name for array in self.case.parameters)
+        layouts = (
+            f'"{name}": {ranks.LAYOUTS["data"] if name in alike else "each_rank"}'
+            for name in self.values.value_names()
+        )
+        return f"({{{', '.join(layouts)}}},)"
+
+    def argument(self, argument: object) -> str:
+        written = super().argument(argument)
+        if self.case.parallel == "sharded" and isinstance(argument, Ref):
+            return f"gather({written})" if argument.name in self._held else written
+        return written
 
     @contextmanager
     def function(self, nodes: tuple[Node, ...], taken: Iterable[str]) -> Iterator[None]:

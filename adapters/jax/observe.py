@@ -113,7 +113,7 @@ class Observer(Base):
         if split:
             observation = replace(observation, others=(observation,) * (program.ranks - 1))
         elif program.ranks > 1:
-            observation = ranks.divided(observation, program.ranks)
+            observation = ranks.divided(observation, program)
         return replace(
             observation, plain=with_shared_counts(observation.plain, observation.recomputed)
         )

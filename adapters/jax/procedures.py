@@ -329,6 +329,11 @@ class Procedures(Functional):
         return f"loss, {self.results}, gradients, again" if self._aux else "loss, gradients, again"
 
     def write_step(self) -> None:
+        self._write_gradients()
+        if self.case.parallel:
+            self.code("gradients = averaged(gradients)")
+
+    def _write_gradients(self) -> None:
         code, kind = self.code, self.case.procedure.kind
         into, value_and_grad = self._value_and_grad
         if self.stages == "two" and kind in HIGHER:
