@@ -232,15 +232,32 @@ cases:
     ],
 )
 def test_each_sharded_module_holds_what_it_reads(old, new, message):
-    (case,) = load_text(SHARDED.replace(old, new), "mine.yaml")
-    adapter = read_adapter(Path(__file__).parent.parent / "adapters" / "torch")
-    (text,) = texts(adapter, [(case, adapter.variant("non-reentrant"))]).values()
+    expect(SHARDED.replace(old, new), "torch", "non-reentrant", message, "fully_shard(")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("matmul(x, w)", "matmul(w, x)", ""),
+        ("block(x)", "block(x, w)", "a sharded parameter as an argument"),
+        ("w: {shape: [2, 2]", "u: {shape: [3], full: 1.0}, w: {shape: [2, 2]", "with rows"),
+    ],
+)
+def test_each_read_of_a_sharded_parameter_gathers_it(old, new, message):
+    expect(SHARDED.replace(old, new), "jax", "shard-map", message, "gather(w)")
+
+
+def expect(case, adapter, variant, message, text):
+    """The program of a case in a file has this text; if there is a message, it is not written."""
+    (case,) = load_text(case, "mine.yaml")
+    found = read_adapter(Path(__file__).parent.parent / "adapters" / adapter)
+    (written,) = texts(found, [(case, found.variant(variant))]).values()
     if message:
-        assert isinstance(text, EmitFailure)
-        assert message in text.asked
-        return
-    assert not isinstance(text, EmitFailure), text
-    assert "fully_shard" in text.text
+        assert isinstance(written, EmitFailure)
+        assert message in written.asked
+    else:
+        assert not isinstance(written, EmitFailure), written
+        assert text in " ".join(written.text.split())
 
 
 SPLIT = """
@@ -310,13 +327,5 @@ def test_what_cannot_be_split_is_refused(old, new, line, message, hint):
     ],
 )
 def test_each_split_layer_owns_its_weights(old, new, message):
-    (case,) = load_text(SPLIT.replace(old, new), "mine.yaml")
-    adapter = read_adapter(Path(__file__).parent.parent / "adapters" / "torch")
-    (text,) = texts(adapter, [(case, adapter.variant("non-reentrant"))]).values()
-    if message:
-        assert isinstance(text, EmitFailure)
-        assert message in text.asked
-        return
-    assert not isinstance(text, EmitFailure), text
     plan = '{"h": ColwiseParallel(use_local_output=False), "y": RowwiseParallel()}'
-    assert " ".join(text.text.split()).count(plan) == 2
+    expect(SPLIT.replace(old, new), "torch", "non-reentrant", message, plan)
