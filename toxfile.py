@@ -3,8 +3,8 @@
 build. Results go to `reports/jax-0.6.2/`.
 
 The release takes the place of the pin in `adapters/jax/requirements.txt`; `adapters/jax/releases.txt`
-lists the releases that are looked after, each with what else has to be installed with it, and what a
-nightly build is made of.
+lists the releases that are looked after, each with what else has to be installed with it and with the
+Python that it needs (`python3.12`), if not 3.11, and what a nightly build is made of.
 """
 
 import re
@@ -20,6 +20,7 @@ from tox.tox_env.python.pip.req_file import PythonDeps
 
 _ROOT = Path(__file__).parent
 _ADAPTERS = _ROOT / "adapters"
+_PYTHON = re.compile(r"python\d+\.\d+")
 _RELEASE = re.compile(r"(?P<adapter>[a-z]+)-(?P<release>latest|nightly|\d+(?:\.\w+)+)")
 
 
@@ -27,15 +28,26 @@ def requirements(adapter: Path, release: str) -> list[str]:
     """What is installed for a release: the pins of the newest, but for what its line in `releases.txt`
     says; of its first package, the release. Raises `OSError` for a folder without requirements."""
     pinned = [line.partition("#")[0].strip() for line in _lines(adapter / "requirements.txt")]
-    listed = {line.split()[0]: line.split()[1:] for line in _lines(adapter / "releases.txt")}
+    further = [word for word in _words(adapter, release) if not _PYTHON.fullmatch(word)]
     if release == "nightly":
-        return listed.get(release, [])
+        return further
     framework = Requirement(pinned[0])
     extras = f"[{','.join(framework.extras)}]" if framework.extras else ""
     own = {Requirement(text).name: text for text in pinned[1:]}
-    own |= {Requirement(text).name: text for text in listed.get(release, ())}
+    own |= {Requirement(text).name: text for text in further}
     version = "" if release == "latest" else f"=={release}"
     return [f"{framework.name}{extras}{version}", *own.values()]
+
+
+def python(adapter: Path, release: str) -> str:
+    """The Python that a release runs on: the one that its line in `releases.txt` names, or 3.11."""
+    return next(filter(_PYTHON.fullmatch, _words(adapter, release)), "python3.11")
+
+
+def _words(adapter: Path, release: str) -> list[str]:
+    """What the line of a release in `releases.txt` says beside the release."""
+    lines = [line.split() for line in _lines(adapter / "releases.txt")]
+    return next((words for name, *words in lines if name == release), [])
 
 
 def _lines(file: Path) -> list[str]:
@@ -68,6 +80,7 @@ def _environment(name: str, adapter: str, release: str, state: State) -> dict[st
     run += ["--cases", f"{_ROOT}/cases", "--adapters-folder", str(_ADAPTERS)]
     return {
         "description": f"Run the cases on {adapter} {release}",
+        "base_python": [python(_ADAPTERS / adapter, release)],
         "deps": PythonDeps("\n".join(requirements(_ADAPTERS / adapter, release)), _ROOT),
         "commands": [Command([*run, *(state.conf.pos_args(None) or ())])],
     }

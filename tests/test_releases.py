@@ -115,13 +115,16 @@ def toxfile() -> ModuleType:
 def test_a_release_takes_the_place_of_the_pin(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("mlx[cpu]==0.32.4\nnumpy==2.4.6  # why\n")
     (tmp_path / "releases.txt").write_text(
-        "# why\n0.25.2 numpy==1.26.4\n0.32.4\nnightly mlx-nightly\n"
+        "# why\n0.25.2 numpy==1.26.4\n0.32.4\n0.34.0 python3.12\nnightly mlx-nightly\n"
     )
-    requirements = toxfile().requirements
+    requirements, python = toxfile().requirements, toxfile().python
     assert requirements(tmp_path, "0.25.2") == ["mlx[cpu]==0.25.2", "numpy==1.26.4"]
     assert requirements(tmp_path, "latest") == ["mlx[cpu]", "numpy==2.4.6"]
     assert requirements(tmp_path, "0.33.0") == ["mlx[cpu]==0.33.0", "numpy==2.4.6"]
+    assert requirements(tmp_path, "0.34.0") == ["mlx[cpu]==0.34.0", "numpy==2.4.6"]
     assert requirements(tmp_path, "nightly") == ["mlx-nightly"]
+    assert python(tmp_path, "0.34.0") == "python3.12"
+    assert python(tmp_path, "0.33.0") == "python3.11"
 
 
 def test_the_version_of_a_nightly_build_is_that_of_its_module(
