@@ -38,7 +38,7 @@ from conformance.observe.worker.random_state import RandomStates
 from conformance.observe.worker.surroundings import Setting
 from conformance.observe.worker.threads import entering
 
-from . import executables, flags, hlo, hosts, jaxprs, layouts, ranks
+from . import counting, executables, flags, hlo, hosts, jaxprs, layouts, ranks
 
 flags.drop_unknown()
 
@@ -280,7 +280,7 @@ class Observer(Base):
                 traced = _traced(loaded, partial(loaded.module.run, forward))
             events = walk.run(*traced)
         higher = program.procedure in ("second_order", "third_order")
-        counts = jaxprs.count(events, known, higher=higher, alone=alone)
+        counts = counting.count(events, known, higher=higher, alone=alone)
         rerun, shown = counts.rerun, list(known)
         if self._jitted:
             held = hlo.Computed()
@@ -397,7 +397,7 @@ def _keys(site: Site, known: Mapping[Site, jaxprs.Signature]) -> list[hlo.Key]:
 def _executions(
     program: Program,
     path: str,
-    counts: jaxprs.Counts,
+    counts: counting.Counts,
     rerun: Mapping[Site, int],
     shown: Collection[Site],
 ) -> tuple[Execution, ...]:

@@ -34,7 +34,7 @@ from conformance.observe.worker.phases import announced
 from conformance.observe.worker.threads import entering
 from conformance.observe.worker.trace import executions
 
-from ..jax import executables, hosts, jaxprs
+from ..jax import counting, executables, hosts, jaxprs
 
 
 class _EnoughSeen(BaseException):  # which no program catches
@@ -136,7 +136,7 @@ class Observer(Base):
         with trace.active():
             closed = _jaxpr(whole.run)
         higher = program.procedure in ("second_order", "third_order")
-        counts = jaxprs.count(walk.run(closed), known, higher=higher)
+        counts = counting.count(walk.run(closed), known, higher=higher)
         # Python itself runs what lies outside regions, and a line in one that makes no equation.
         inside = [site for site in known if site.region]
         completed = Counter({key: n for key, n in trace.completed.items() if key[0] not in inside})
@@ -155,7 +155,7 @@ class Observer(Base):
             samples=self._samples(walk, counts) if told else None,
         )
 
-    def _samples(self, walk: jaxprs.Walk, counts: jaxprs.Counts) -> tuple[RandomSample, ...]:
+    def _samples(self, walk: jaxprs.Walk, counts: counting.Counts) -> tuple[RandomSample, ...]:
         """What random statements drew. A draw from a generator gives the generator's next state, too,
         which is no number of the case's."""
         drawn = ((site, again, self.leaf(walk.value(n))) for site, again, n in counts.drawn)
@@ -218,7 +218,7 @@ def _same_trace() -> AbstractContextManager[object]:
 
 def _executions(
     entered: Mapping[tuple[Site, Phase], int],
-    counts: jaxprs.Counts,
+    counts: counting.Counts,
     statements: Mapping[tuple[Site, Phase], int],
 ) -> tuple[Execution, ...]:
     """Counts as observation values.
