@@ -579,6 +579,12 @@ def test_features_are_those_of_each_step() -> None:
     assert "node-loses-gradient" in found.case
 
 
+def test_what_is_frozen_later_is_differentiated_until_then() -> None:
+    nodes = region("r", "x", "a = sin(x); t = exp(a)"), "z = matmul(t, w)"
+    training = "{train: {steps: 3, learning_rate: 0.1, between: [{freeze: x}]}}"
+    assert reruns(expect(case(*nodes, procedure=training), "whole"), "r").counts == (1,)
+
+
 def test_a_captured_tensor_that_a_region_returns_loses_its_graph_in_a_pass_without_gradients() -> (
     None
 ):

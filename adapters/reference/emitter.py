@@ -9,7 +9,7 @@ from conformance.emit.transforms import Transforms
 from conformance.emit.usual import LISTS
 from conformance.language.operations import OPERATIONS
 from conformance.model.case import Array, Case, Generator, Region
-from conformance.model.steps import ever_asking
+from conformance.model.steps import ever_asking, stepped
 
 
 def _written(call: Call) -> str:
@@ -130,7 +130,8 @@ class TapeRun(Run):
     def write_training(self) -> None:
         code, case = self.code, self.case
         trained = tuple(p.name for p in case.parameters if p.name in ever_asking(case))
-        wrt = (*case.wrt, *(name for name in trained if name not in case.wrt))
+        told = (*case.wrt, *(name for step in stepped(case) for name in step.wrt))
+        wrt = tuple(dict.fromkeys((*told, *trained)))
         code(f"names = {self.names(wrt)}")
         if wrt != trained:
             code(f"trained = {self.names(trained)}")

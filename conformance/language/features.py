@@ -32,7 +32,7 @@ from conformance.model.case import (
 )
 from conformance.model.chains import chains
 from conformance.model.containers import Listed, Named, Object
-from conformance.model.steps import asking, stepped
+from conformance.model.steps import stepped
 
 CAPABILITIES: Mapping[str, str] = {
     "accumulate": "a region adds to a tensor that is not a parameter",
@@ -269,11 +269,7 @@ def features_of(case: Case) -> Features:
     changes = case.procedure.changes
     if not changes:
         return _of_step(case)
-    frozen = [c.name for each in changes for c in each if c.kind == "freeze"]
-    steps: list[Features] = []
-    for step in stepped(case):
-        asked = tuple(name for name in dict.fromkeys((*case.wrt, *frozen)) if name in asking(step))
-        steps.append(_of_step(replace(step, wrt=asked, procedure=case.procedure)))
+    steps = [_of_step(replace(step, procedure=case.procedure)) for step in stepped(case)]
     whole = required_by(case).union(*(one.whole for one in steps))
     return Features(tuple(r for one in steps for r in one.regions), whole, tuple(steps))
 

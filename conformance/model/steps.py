@@ -8,7 +8,7 @@ from conformance.model.case import Array, Case, Change, Value
 
 def stepped(case: Case) -> tuple[Case, ...]:
     """The case as each step of its procedure runs it: with what requires a gradient there, the shapes of
-    inputs and the values of others."""
+    inputs and the values of others. What is frozen later is differentiated until then."""
     found = [replace(case, procedure=replace(case.procedure, steps=1, changes=()))]
     by_number = dict(enumerate(case.procedure.changes, start=1))
     for number in range(1, case.procedure.steps):
@@ -16,7 +16,9 @@ def stepped(case: Case) -> tuple[Case, ...]:
         for change in by_number.get(number, ()):
             latest = changed(latest, change)
         found.append(latest)
-    return tuple(replace(one, wrt=tuple(n for n in case.wrt if n in asking(one))) for one in found)
+    frozen = (c.name for each in case.procedure.changes for c in each if c.kind == "freeze")
+    told = tuple(dict.fromkeys((*case.wrt, *frozen)))
+    return tuple(replace(one, wrt=tuple(n for n in told if n in asking(one))) for one in found)
 
 
 def changed(case: Case, change: Change) -> Case:
