@@ -585,6 +585,18 @@ def test_what_is_frozen_later_is_differentiated_until_then() -> None:
     assert reruns(expect(case(*nodes, procedure=training), "whole"), "r").counts == (1,)
 
 
+@pytest.mark.parametrize(
+    ("body", "counts"),
+    [("multiply(x, 2.0)", (1,)), ("divide(2.0, x)", (1,)), ("add(x, 2.0)", (0,))],
+)
+def test_a_number_that_is_a_tensor_is_kept(body: str, counts: tuple[int, ...]) -> None:
+    one = case(region("r", "x", f"t = {body}"))
+    numbers = expect(one, "early-stop", residuals={"region": "numbers"})
+    assert reruns(numbers, "r").counts == counts
+    if body.startswith("multiply"):
+        assert reruns(expect(one, "early-stop"), "r").counts == (0,)
+
+
 def test_a_captured_tensor_that_a_region_returns_loses_its_graph_in_a_pass_without_gradients() -> (
     None
 ):

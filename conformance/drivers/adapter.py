@@ -52,6 +52,7 @@ REGION_RESIDUALS: Mapping[str, str] = {
     "passed": "what a region passes directly to another one is available",
     "factors": "a sine, a cosine and a hyperbolic tangent keep the factor that their gradient "
     "multiplies with, an array of their own",
+    "numbers": "a number that a product or a quotient reads is a tensor, and kept as one",
     "loss": "what is kept is for the gradients of the loss; other outputs have none",
     "cheap": "a compiler may run what is cheap again anywhere, in the plain run too",
     "together": "an operation of which one gradient is taken keeps what all of them read",

@@ -384,6 +384,8 @@ OTHERS = RANDOM - GLOBAL
 DRAWS = frozenset(o.name for o in _ALL if o.random and "x" not in o.tensors)
 #: Operations so costly, or random, that no compiler runs them again on its own.
 COSTLY = frozenset({"matmul", "linear", "conv2d", "embedding", *RANDOM})
+#: Operations whose gradient is a product with a number where one of their arguments is a number.
+SCALING = frozenset({"multiply", "divide"})
 #: Operations whose result may be the same memory as their argument.
 VIEWS = frozenset(o.name for o in _ALL if o.view and not o.parts)
 #: Operations that cast to their option `dtype`, which the loader gives to one that has none.

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from conformance.language.operations import OPERATIONS, RANDOM
+from conformance.language.operations import OPERATIONS, RANDOM, SCALING
 from conformance.language.reach import STEPWISE
 from conformance.model.case import Case, Region, Statement
 from conformance.oracle import tape
@@ -334,6 +334,8 @@ class Assumption:
                 words -= {"asked", "elements"}
             if step.statement.options.get("times") == 1 and op not in self.declared:
                 words.discard("mask")  # a loop that runs once has no results but its last one
+            if "numbers" in self.regions and op in SCALING and names and len(step.reads) == 1:
+                words.add("number")
             self._residuals[step] = frozenset(words)
         return self._residuals[step]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from conformance.language.operations import CASTS, COSTLY, OPERATIONS, RANDOM, VIEWS
+from conformance.language.operations import CASTS, COSTLY, OPERATIONS, RANDOM, SCALING, VIEWS
 from conformance.model.case import Case
 from conformance.model.observation import ExpectedMemory
 from conformance.model.steps import ever_asking
@@ -26,8 +26,6 @@ _SINES = frozenset(
     {"sin", "cos", "noted_sin", "sin_or_cos", "switched_sin", "counted_sin", "accumulate_sin"}
 )
 _FACTORS = _SINES | {"slope_of_sin", "loop_sin", "tanh", "sigmoid", "softmax", "sqrt", "square"}
-#: Operations whose gradient is a product with a number where one of their arguments is a number.
-_SCALING = frozenset({"multiply", "divide"})
 #: Operations that give a part of a complex tensor, which may be a view of all of it.
 _PARTS = frozenset(o.name for o in OPERATIONS.values() if o.parts)
 #: Operations that may keep the deviations from a mean in place of their argument.
@@ -225,7 +223,7 @@ class _Way:
             words = {"out"} if step.statement.op == "tanh" else ()  # (1 + out) times (1 - out)
         elif step.statement.op == "abs":
             kept, words = {(step, "sign"): self.dataflow.tensors[step.results[0]].size}, ()
-        elif step.statement.op in _SCALING and len(step.reads) == 1:
+        elif step.statement.op in SCALING and len(step.reads) == 1:
             # The number, as an array of its own.
             kept = {(step, "factor"): tape.itemsize(self.dataflow.tensors[step.results[0]].dtype)}
         read = {n for word in words for n in step.named(word)}
