@@ -15,7 +15,7 @@ from conformance.drivers.adapter import read_adapter
 from conformance.emit.emitter import PARTS, Emitter, Run, Tensors, asked
 from conformance.errors import AdapterError, NotEmittedError, NotOfferedError
 from conformance.language.features import required_by
-from conformance.model.case import Case
+from conformance.model.case import Case, Region
 from conformance.run.runner import lacking
 from tests.suite_cases import CASES
 
@@ -165,6 +165,16 @@ def test_a_generator_without_its_writer_is_unsupported() -> None:
     for case in cases:
         with pytest.raises(NotOfferedError, match="does not write an explicit generator"):
             written(case, {"tensors.framework_generator": Tensors.framework_generator})
+
+
+@pytest.mark.parametrize("name", ["wrapper", "compiled-eager"])
+def test_a_policy_and_contexts_of_one_region_are_unsupported(name: str) -> None:
+    """Both would be the `context_fn` of one call."""
+    (case,) = (c for c in CASES if c.id == "contexts/set")
+    program = (replace(n, save=("sin",)) if isinstance(n, Region) else n for n in case.program)
+    both = replace(case, program=tuple(program))
+    with pytest.raises(NotOfferedError, match="does not write a policy and contexts"):
+        TORCH.load("emitter").emitter(both, TORCH.variant(name)).write()
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,11 @@ class Checkpoint(Calling):
     def policy(self, region: Region) -> str:
         return super().policy(region) if self.policies is None else self.policies.policy(region)
 
+    def contexts_option(self, region: Region, keyword: str) -> list[str]:
+        if self.own is None and region.contexts and region.save:  # a call has one `context_fn`
+            raise NotOfferedError(self.variant.id, "a policy and contexts of one region")
+        return super().contexts_option(region, keyword)
+
     def called(self, node: Region | Again, region: Region) -> str:
         if not self.direct:
             return super().called(node, region)
