@@ -158,6 +158,7 @@ TABLE: dict[str, list[Row]] = {
         Row("as-plain-further", PASS, "ran without an error, but the plain program raised ValueError", AS_PLAIN, control={"error": VALUE_ERROR}),
         Row("good-after", PASS, "as promised, and the next run, without the error, succeeded", GOOD_AFTER, seen={"error": VALUE_ERROR, "good_run_after_error": True}),
         Row("bad-after", FAIL, "the next run, without the error, failed", GOOD_AFTER, seen={"error": VALUE_ERROR, "good_run_after_error": False}),
+        Row("plain-bad-after", PASS, "as promised, and the next run fails without recompute, too", GOOD_AFTER, both={"good_run_after_error": False}, seen={"error": VALUE_ERROR}),
         Row("never-good", PASS, "as promised, and the run that should succeed fails without the error, too", GOOD_AFTER, seen={"error": VALUE_ERROR, "good_run_before_error": False}),
         Row("never-after", FAIL, "the next run, without the error, failed", GOOD_AFTER, seen={"error": VALUE_ERROR}),
     ],

@@ -7,7 +7,8 @@ the other's type in its message. An error that Python raises for a wrong program
 is no refusal: the program is `broken`.
 
 A case that promises an error has a good run after it. The good run is also tried before the error. If
-it fails there, too, the failure says nothing about the error.
+it fails there, too, the failure says nothing about the error. If it fails after the error of the plain
+program, too, it says nothing about recompute.
 
 A crash, a time-out and an error that the case does not promise are also judged here.
 """
@@ -36,6 +37,9 @@ def _judge(evidence: Evidence) -> tuple[Verdict, ...]:
         return (replace(first, message=message) if first.status is Status.PASS else first,)
     if evidence.recomputed.good_run_after_error is True:
         message = f"{first.message}, and the next run, without the error, succeeded"
+        return (replace(first, message=message) if first.status is Status.PASS else first,)
+    if evidence.plain.good_run_after_error is False:
+        message = f"{first.message}, and the next run fails without recompute, too"
         return (replace(first, message=message) if first.status is Status.PASS else first,)
     after = CHECK.verdict(Status.FAIL, AFTER)
     return (after,) if first.status is Status.PASS else (first, after)
