@@ -101,6 +101,10 @@ CASTS = {
 FREES = {"recompute": "r(a)", "body": "y = multiply(a, h)"}
 GIVES_INPUT = {"define": "i(t)", "gives": ["y", "x"], "body": "y = sin(t)"}
 CALLS_I = {"call": "i", "takes": ["w"], "gives": ["u", "v"]}
+MODULE = {**SIN, "granularity": "module"}
+LATER = {"call": "r", "takes": ["w"], "gives": "u"}
+CALLS_LATER = {"recompute": "s(x)", "gives": "v", "body": ["v = exp(x)", {**LATER, "gives": "k"}]}
+GIVES_CONSTANT = {"recompute": "r(x)", "gives": ["y", "i"], "body": "y = multiply(x, w)"}
 FREES_TRAINED = {"recompute": "r(a)", "body": "b = multiply(a, h); y = multiply(b, w)"}
 
 
@@ -217,8 +221,7 @@ TABLE = [
     ("left-loses-gradient", [LEAVES, "z = multiply(y, q)"], [LEAVES, "z = sin(y)"]),
     ("left-runs-otherwise", [LEAVES, BESIDE, "z = multiply(q, v)"], [LEAVES, "z = multiply(y, q)"]),
     ("left-detaches-loss", [LEAVES, "z = sin(q)"], [LEAVES, "z = multiply(y, q)"]),
-    ("later-call-unreached", [SIN, {"call": "r", "takes": ["w"], "gives": "u"}, "z = sin(y)"],
-     [SIN, {"call": "r", "takes": ["w"], "gives": "u"}, "z = sin(u)"]),
+    ("later-call-unreached", [SIN, LATER, "z = sin(y)"], [SIN, LATER, "z = sin(u)"]),
     ("returns-bool", [BESIDE, RETURNS_BOOL, "z = sin(y)"],
      [BESIDE, {**RETURNS_BOOL, "gives": "y"}, "z = sin(y)"]),
     ("node-loses-gradient", [LEAVES, "z = multiply(y, q)"], [LEAVES, "z = sin(y)"]),
@@ -280,6 +283,15 @@ TABLE = [
     ("whole-returns-input",
      [{"recompute": "r(x)", "gives": ["y", ["x"]], "body": "y = sin(x)"}, "z = sin(y)"],
      [{"recompute": "r(x)", "gives": {"a": "y", "b": "x"}, "body": "y = sin(x)"}, "z = sin(y)"]),
+    ("whole-takes-others", [MODULE, LATER, "z = sin(y)"],
+     [MODULE, {**LATER, "takes": ["x"]}, "z = sin(y)"]),
+    ("whole-takes-others", [{**MODULE, "body": "y = relu(x)"}, LATER, "z = sin(y)"],
+     [{**MODULE, "body": "y = negative(x)"}, LATER, "z = sin(y)"]),
+    ("whole-takes-others", [MODULE, CALLS_LATER, "z = multiply(y, v)"],
+     [SIN, CALLS_LATER, "z = multiply(y, v)"]),
+    ("call-missed", [SIN, LATER, "z = sin(y)"], [SIN, LATER, "z = multiply(y, u)"]),
+    ("whole-runs-endlessly", ["i = exp(w)", GIVES_CONSTANT, "z = sin(y)"],
+     ["i = exp(w)", {**GIVES_CONSTANT, "body": "y = sin(x)"}, "z = sin(y)"]),
     ("whole-runs-otherwise",
      [{**SIN, "body": "y = multiply(x, w)"}, {"recompute": "s(y)", "body": "v = stop_gradient(y)"},
       "z = multiply(v, x)"],
@@ -339,6 +351,21 @@ def test_tensors_are_of_uneven_sizes(shape: list[int], uneven: bool) -> None:
 def test_a_program_returns_a_dict() -> None:
     assert "dict-output" in features([SIN, "z = sin(y)"], {"result": "z"})
     assert "dict-output" not in features([SIN, "z = sin(y)"])
+
+
+def test_an_output_leads_to_a_region_that_does_not_run_again() -> None:
+    assert "whole-behind-output" in features([SIN, "z = exp(w)"], ["z", "y"])
+    assert "whole-behind-output" not in features([SIN, "z = exp(y)"], ["z", "y"])
+
+
+def test_a_frozen_parameter_that_a_region_returns_stays_one() -> None:
+    program = [GIVES_CONSTANT, "z = sin(y)"]
+    frozen = {"shape": [2, 3], "normal": 1.0, "gradient": False}
+    trained = {"w": {"shape": [2, 3], "normal": 1.0}}
+    word = "whole-runs-endlessly"
+    assert word not in features(program, parameters={**trained, "i": frozen})
+    given = {"x": {"shape": [2, 3], "normal": 1.0}, "i": frozen}
+    assert word in features(program, inputs=given)
 
 
 def test_a_program_returns_not_all_gradients() -> None:

@@ -398,6 +398,9 @@ class OfInputs(Transforms):
         if self.case.procedure.kind == "jvp" and self.case.uses(RANDOM):
             # `ms.jvp` compiles the function, and runs it again for its value
             raise NotOfferedError(self.variant.id, "tangents of what draws random numbers")
+        if self.case.procedure.kind == "jvp" and self.case.uses(frozenset({"layer_norm"})):
+            # of the backward pass of a normalization, which is differentiated, it leaves out `eps`
+            raise NotOfferedError(self.variant.id, "tangents of layer_norm")
         given = [name if name in wrt else _value(name) for name in self.run.plan.inputs]
         with code.indent(f"def output_of({', '.join(wrt)}):"):
             code(f"outputs = network({', '.join(given)})", FORWARD)

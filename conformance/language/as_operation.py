@@ -19,6 +19,12 @@ def _reached(place: Place, keywords: bool) -> bool:
     return any(c in one.calls for one in _opaque(place.reach, keywords) for c in place.calls)
 
 
+def _missed(place: Place) -> bool:
+    """Whether a call of the region is reached, and another one is not."""
+    calls = {call for one in place.reach.keyword_passes for call in one.calls}
+    return 0 < len(calls.intersection(place.calls)) < len(place.calls)
+
+
 def _more_often(place: Place, keywords: bool) -> int:
     """How many reruns of calls there are more where each region is one operation: 0 where gradients with
     respect to all tensors that require one need as many, or those that are asked for."""
@@ -51,6 +57,10 @@ REGION: Mapping[str, tuple[str, Callable[[Place], bool]]] = {
         "without what is in an object among its results, and with those gradients alone that are asked "
         "for where the procedure is `part` or `functional`",
         lambda p: _reached(p, keywords=True),
+    ),
+    "call-missed": (
+        "a gradient reaches a call of a region, and none another one, as `reached-with-keywords` says",
+        _missed,
     ),
     "around-reached": (
         "no region is around one, or a gradient reaches that as `reached-with-keywords` says",

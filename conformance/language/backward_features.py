@@ -250,9 +250,7 @@ def _reads(chosen: _Chosen, of: Backward, call: Call, *, stepwise: bool) -> bool
 def _later_unreached(backward: Backward, call: Call) -> bool:
     reached = {one for each in backward.reach.keyword_passes for one in each.calls}
     later = (c for c in backward.flow.of_region[call.region.name] if c.moment > call.moment)
-    given = [tensor for tensor in call.given if tensor.of != "value"]
-    read = backward.reads(call, lambda _: False, given)
-    return call in reached and read and not reached.issuperset(later)
+    return call in reached and not reached.issuperset(later)
 
 
 #: Features of a region, by its calls: what they mean, and the condition.
@@ -372,8 +370,7 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         _reads_outer,
     ),
     "later-call-unreached": (
-        "backward reads, in a region, what comes from its arguments, and a gradient reaches this call "
-        "and not a later one, as `reached-with-keywords` says",
+        "a gradient reaches a call of a region and not a later one, as `reached-with-keywords` says",
         _later_unreached,
     ),
     "mapped-argument-read": (

@@ -15,12 +15,20 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conformance.language.flow import redrawing, without_elements
-from conformance.language.graph_nodes import Names, Node, Tensor, added, mixed, through
+from conformance.language.graph_nodes import (
+    Called,
+    Names,
+    Node,
+    Tensor,
+    added,
+    mixed,
+    through,
+)
 from conformance.language.operations import (
     BOOLS,
     CASTS,
@@ -38,6 +46,7 @@ from conformance.model.case import (
     Ref,
     Region,
     Statement,
+    Value,
     flat,
     leaves,
 )
@@ -47,7 +56,7 @@ from conformance.model.containers import Listed, Named, Object, alike
 
 class NodeError(Exception):
     """What a backward pass raises, in a word: `detached`, `detached-saved`, `freed`, `hook`, `moved`,
-    `refused`, `no-result`; or `endless` where it does not come to its end."""
+    `refused`, `no-result`, `no-call`; or `endless` where it does not come to its end."""
 
 
 @dataclass
@@ -59,13 +68,15 @@ class Run:
     no graph there if they are nodes, nor unless `lasting`. `entered` counts how often each call of a
     region, by its moment, has run in backward. `flags` has, by the moments of statements, what tensors
     have answered to `asks_gradient`; `otherwise` says that they answered otherwise in a rerun, `draws`
-    that a rerun draws from another generator than the framework's global one.
+    that a rerun draws from another generator than the framework's global one. With `pops`, a module runs
+    again as it was called in the last of its calls that has not run again, be it another one.
     """
 
     case: Case
     opaque: bool
     lasting: bool = True
     entered_by_all: bool = False
+    pops: bool = False
     names: Names = field(default_factory=dict)
     entered: Counter[int] = field(default_factory=Counter)
     #: Whether a region detaches what it captures and returns, since no argument requires a gradient.
@@ -76,11 +87,13 @@ class Run:
     #: its own.
     calls: dict[int, str] = field(default_factory=dict)
     chains: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    flags: dict[int, list[bool]] = field(default_factory=dict)
+    flags: dict[int, list[bool | str]] = field(default_factory=dict)
     otherwise: bool = False
     draws: bool = False
     #: Whether a region that runs again gives no gradient to an argument that a statement has made.
     nothing: bool = False
+    #: The calls of each module that have not run again, with the names that they can read.
+    _waiting: defaultdict[str, list[Called]] = field(default_factory=lambda: defaultdict(list))
     _chain: list[int] = field(default_factory=list)
     _moment: int = 0
     _made: int = 0
@@ -102,10 +115,12 @@ class Run:
                 tensor = Tensor(value.gradient, floating, name, value.dtype)
                 tensor.void = 0 in value.shape
                 self.names[value.name] = tensor
-            else:
-                self.names[value.name] = None
+            else:  # another value, another number
+                self.names[value.name] = repr(value.value) if isinstance(value, Value) else None
         self.given = dict(self.names)
         self._parameters = [self.names[p.name] for p in self.case.parameters if p.gradient]
+        arrays = (*self.case.parameters, *self.case.state)
+        self._frozen = [self.names[array.name] for array in arrays if not array.gradient]
         #: The tensors whose gradients the program could ask for.
         tensors = {n: t for n, t in self.names.items() if isinstance(t, Tensor)}
         self.asking = {name: tensor for name, tensor in tensors.items() if tensor.asks}
@@ -139,7 +154,7 @@ class Run:
         every = [tensor for tensors in named.values() for tensor in tensors]
         raises = operation.raises or statement.op == "raise_in_rerun"
         flags = [] if raises else [names.get(name) for name in statement.names()]
-        alike = self._alike([flag for flag in flags if isinstance(flag, bool)])
+        alike = self._alike([flag for flag in flags if isinstance(flag, bool | str)])
         centred = ("x",) if statement.op in CENTRED else ()
         values = {
             name: [(name in centred and t.before) or t.value for t in tensors]
@@ -200,8 +215,8 @@ class Run:
             (t, told if boolean else m) for t, m in zip(statement.targets, made, strict=True)
         )
 
-    def _alike(self, flags: list[bool]) -> int:
-        """A number for what a statement does at this moment, with these flags."""
+    def _alike(self, flags: list[bool | str]) -> int:
+        """A number for what a statement does at this moment, with these flags and values."""
         self.otherwise |= self._back and self.flags.get(self._moment) != flags
         if not self._back:
             self.flags[self._moment] = flags
@@ -224,7 +239,7 @@ class Run:
 
     def _record(self, node: Node, made: Iterable[Tensor]) -> None:
         for place, tensor in enumerate(made):
-            if tensor.floating:
+            if tensor.floating and not (self.entered_by_all and tensor in self._frozen):
                 tensor.made = (node, place)
 
     def _call(self, region: Region, node: Region | Again, names: Names) -> None:
@@ -248,8 +263,11 @@ class Run:
         if recording and self.entered_by_all and self._renewed(region, node, names, inner):
             asks = False
         made = [self._result(tensor, given, asks and tensor.floating) for tensor in top]
+        called = (region, node, dict(names))
+        if recording and region.granularity == "module":
+            self._waiting[region.name].append(called)
         if asks:
-            entry.results, entry.call = len(top), (region, node, dict(names))
+            entry.results, entry.call = len(top), called
             entry.kept = tuple(tensor for tensor in given if tensor.made)
             self._record(entry, made)
         results = dict(zip(map(id, top), made, strict=True))
@@ -314,7 +332,9 @@ class Run:
         if the region captures it, and a new one for an argument."""
         if tensor in given:
             return tensor.alias(asks, view=True)
-        if (tensor.view or self.entered_by_all) and not asks:
+        if self.entered_by_all and (not asks or tensor in self._frozen):
+            return tensor
+        if tensor.view and not asks:
             return tensor
         self.detaches |= tensor.asks and not asks
         tensor.requires, tensor.made = asks, None
@@ -450,8 +470,15 @@ class Run:
             raise NodeError("endless")
         self._running[node] += 1
         region, call, names = node.call
+        arguments = node.arguments
+        if self.pops and region.granularity == "module":
+            if not self._waiting[region.name]:
+                raise NodeError("no-call")
+            _, call, names = self._waiting[region.name].pop()
+            arguments = tuple(self._entries(region, call, names))
         names = dict(names)
-        detached = [t.alias(t.asks, view=False) for t in node.arguments]
+        both = zip(arguments, node.arguments, strict=True)
+        detached = [t.alias(own.asks, view=False) for t, own in both]
         passing = iter(detached)
         inner = _given(region, call, names, passing)
         moment, self._moment = self._moment, node.moment

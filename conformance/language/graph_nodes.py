@@ -62,6 +62,8 @@ class Tensor:
 
 
 Names = dict[str, object]
+#: A call of a region, with the names that it can read.
+Called = tuple[Region, Region | Again, Names]
 
 
 @dataclass(eq=False)
@@ -81,7 +83,7 @@ class Node:
     #: The calls around it, by their moments.
     chain: tuple[int, ...]
     operation: str = ""
-    call: tuple[Region, Region | Again, Names] | None = None
+    call: Called | None = None
     #: Whether its results have no elements.
     void: bool = False
     freed: bool = False
@@ -114,6 +116,6 @@ def added(one: int | None, other: int | None) -> int | None:
     return (one + other) % PRIME
 
 
-def mixed(*numbers: int) -> int:
+def mixed(*numbers: object) -> int:
     """A number made of others, other ones for others."""
     return zlib.crc32(repr(numbers).encode())

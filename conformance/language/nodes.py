@@ -28,10 +28,13 @@ class Nodes:
         )
         self.lost: set[str] = set()
         self.zeros: set[str] = set()
+        self.swapped: set[str] = set()
         #: Whether a loss depends on a tensor whose gradient the program returns.
         self.asked = not told(flow).isdisjoint(reach(flow).needed.tensors)
         self.hooks = self.otherwise = self.detaches = self.holds = self.moves = self.renews = False
-        self.values = self.answers = self.operations = self.draws = self.nothing = False
+        self.values = self.answers = self.operations = self.draws = self.nothing = self.keeps = (
+            False
+        )
         self.raised = ""
         try:
             direct = Run(case, opaque=False, entered_by_all=by_all)
@@ -57,7 +60,7 @@ class Nodes:
             fewest = plain
             fewer = {name for name, given in flow.given.items() if given in reach(flow).wanted}
             if fewer != set(direct.asking):
-                least = Run(case, opaque=False)
+                least = Run(case, opaque=False, entered_by_all=by_all)
                 fewest = list(_steps(least, losses, fewer)) if fewer else []
             self.wanted = [one.entered for one in fewest] or [{}] * len(plain)
         except NodeError:
@@ -70,10 +73,23 @@ class Nodes:
             return
         finally:
             self.nothing = opaque.nothing
-        self.renews = opaque.renews
+        self.renews, self.keeps = opaque.renews, not opaque.behind() <= set(+opaque.entered)
         self.operations, self.moves = opaque.otherwise, opaque.moves()
         for steps in zip(plain, seen, self.wanted, strict=True):
             self._compare(*steps)
+        if by_all and any(r.granularity == "module" for r in case.regions()):
+            self._swap(losses, seen)
+
+    def _swap(self, losses: Sequence[Loss], seen: Sequence[_Seen]) -> None:
+        """Look for gradients that are others where modules run again with arguments of other calls."""
+        popping = Run(self.case, opaque=True, entered_by_all=True, pops=True)
+        try:
+            others = list(_steps(popping, losses))
+        except NodeError:
+            return
+        for before, after in zip(seen, others, strict=True):
+            found = ((n, g, after.gradients[n][0]) for n, (g, _) in before.gradients.items())
+            self.swapped |= {name for name, one, other in found if (one or 0) != (other or 0)}
 
     def _compare(self, plain: _Seen, opaque: _Seen, least: Mapping[str, int]) -> None:
         for name, (number, passes) in plain.gradients.items():
@@ -263,6 +279,19 @@ _OF_ALL: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
     "whole-returns-input": (
         "if regions are such nodes, one does so with another tensor that the program starts from",
         lambda n: n.renews,
+    ),
+    "whole-behind-output": (
+        "if regions are such nodes, an output leads to one that does not run again",
+        lambda n: n.keeps,
+    ),
+    "whole-runs-endlessly": (
+        "as `node-runs-endlessly` for these nodes, but not of a parameter that is frozen",
+        lambda n: n.raised == "endless",
+    ),
+    "whole-takes-others": (
+        "if regions are such nodes, and a module runs again with the arguments of its last call that "
+        "has not run again, a gradient is another one",
+        lambda n: not n.swapped.isdisjoint(n.case.wrt),
     ),
     "whole-runs-otherwise": ("as `node-runs-otherwise` for these nodes", lambda n: n.otherwise),
 }
