@@ -40,9 +40,12 @@ from conformance.language.place import (
 )
 from conformance.language.reach import active, needs_rerun, steps, told
 from conformance.model.case import (
+    Again,
     Case,
+    Generator,
     Statement,
     leaves,
+    walk,
 )
 
 Shows = Callable[[Place], bool]
@@ -65,11 +68,33 @@ def _trains(place: Place, kind: str = "") -> bool:
     )
 
 
+def _of_model(place: Place) -> bool:
+    """Whether a model could hold the region, made once: neither it, nor what is around it or called by
+    it, reads anything by closure but parameters, state and generators."""
+    case = place.flow.case
+    inputs = (value.name for value in case.inputs if isinstance(value, Generator))
+    held = {array.name for array in (*case.parameters, *case.state)}.union(inputs)
+    regions = {region.name: region for region in case.regions()}
+    around = [r for r in regions.values() if any(n is place.region for n in walk(r.body))]
+    waiting, seen = [place.region, *around], set[str]()
+    while waiting:
+        region = waiting.pop()
+        if region.name not in seen:
+            seen.add(region.name)
+            waiting += [regions[n.region] for n in walk(region.body) if isinstance(n, Again)]
+    return all(held.issuperset(regions[name].captured()) for name in seen)
+
+
 #: Features of a region: what they mean, and the condition.
 REGION: Mapping[str, tuple[str, Shows]] = {
     "captures-input": (
         "a region reads an input of the program by closure",
         lambda p: any(t.of == "input" for t in p.captured),
+    ),
+    "of-model": (
+        "a region, those around it and those that it calls read by closure only parameters, state and "
+        "generators",
+        _of_model,
     ),
     "captures-nothing": (
         "a region reads no tensor by closure",
