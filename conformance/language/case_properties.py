@@ -86,6 +86,10 @@ CASE: Mapping[str, tuple[str, OfCase]] = {
     ),
     "scalar": ("a tensor has no axes", lambda f: any(not a.shape for a in f.case.arrays)),
     "state": ("a program has state besides its parameters", lambda f: bool(f.case.state)),
+    "transforming": (
+        "the procedure is `jvp` or `jacobian`: it transforms a function",
+        lambda f: f.case.procedure.kind in ("jvp", "jacobian"),
+    ),
     "release": (
         "the procedure is repeated, to see what is left over",
         lambda f: f.case.release > 0,

@@ -255,7 +255,7 @@ class Run:
         given = self._entries(region, node, names)
         entry = self._node(given, (), 0, bool(given), "")
         recording, self._recording = self._recording, False
-        asks = recording and any(tensor.asks for tensor in given)
+        asks = recording and any(t.asks for t in (*given, *self._in_dicts(node, names)))
         self._body(region, inner)
         self._recording = recording
         outcome = build(region.gives, inner)
@@ -279,6 +279,14 @@ class Run:
         given = [t for tree in trees if isinstance(tree, Ref) for t in _tensors(tree, names)]
         captured = map(names.get, self._captured(region) if self.entered_by_all else ())
         return given + [t for t in captured if isinstance(t, Tensor) and t in self._parameters]
+
+    def _in_dicts(self, node: Region | Again, names: Names) -> list[Tensor]:
+        """The tensors in dicts that go into a region's node, if all does. They get no gradient."""
+        if not self.entered_by_all:
+            return []
+        trees = [t for t in (*node.takes, *node.kwargs.values()) if isinstance(t, dict)]
+        parts = (part for t in trees for part in _parts(build(t, names), objects=False))
+        return [part for part in parts if isinstance(part, Tensor)]
 
     def _captured(self, region: Region) -> dict[str, None]:
         """The names that a region reads by closure, and those that the regions which it calls do."""
@@ -499,7 +507,8 @@ class Run:
         only = self._only
         if self.entered_by_all:
             self._only = {t.made or t: t for t in leaves}
-        self._pass(ends)
+        if leaves or not self.entered_by_all:  # without any, there is nothing to come to
+            self._pass(ends)
         self._only = only
         self._running[node] -= 1
         found = [t.gradient or 0 if self.entered_by_all else t.gradient for t in leaves]

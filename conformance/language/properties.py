@@ -20,11 +20,11 @@ from conformance.language.place import (
     Place,
     bypassed,
     changed_after_read,
+    contains,
     dead,
     defaults,
     from_region,
     in_graph,
-    inside_of,
     kept,
     left_of_argument,
     literal_of,
@@ -469,8 +469,12 @@ REGION: Mapping[str, tuple[str, Shows]] = {
         lambda p: any(r.dtype == "complex" for c in p.calls for r in c.results[:1]),
     ),
     "dict-of-several": (
-        "a region takes a dict or a named tuple with two tensors or more",
-        lambda p: any(len(inside_of(c, Mapping)) > 1 for c in p.calls),
+        "a region takes a dict or a named tuple with two tensors or values or more",
+        lambda p: any(
+            len(leaves(tree)) > 1
+            for tree in (*p.region.takes, *p.region.kwargs.values())
+            if contains(tree, Mapping)
+        ),
     ),
     "gradient-reads-result": (
         "a gradient outside of regions depends on a result of a region",
