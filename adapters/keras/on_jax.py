@@ -132,11 +132,12 @@ class Observer(Base):
             vars(one.module)["inputs"] = _computed(one.module.inputs)
         _seed(alone)
         closed = _jaxpr(lambda: alone.alone())
-        known = walk.known = jaxprs.signatures(walk, walk.run(closed))
+        events = walk.run(closed)
+        known = walk.known = jaxprs.signatures(walk, events)
         with trace.active():
             closed = _jaxpr(whole.run)
         higher = program.procedure in ("second_order", "third_order")
-        counts = counting.count(walk.run(closed), known, higher=higher)
+        counts = counting.count(walk.run(closed), known, higher=higher, alone=events)
         # Python itself runs what lies outside regions, and a line in one that makes no equation.
         inside = [site for site in known if site.region]
         completed = Counter({key: n for key, n in trace.completed.items() if key[0] not in inside})
@@ -231,7 +232,7 @@ def _executions(
     for (site, _), n in entered.items():
         regions[site.region, "forward"] += n
     regions |= Counter({(region, "forward"): n for region, n in counts.entered.items() if region})
-    for one in observed:
-        if one.region and one.phase == "rerun":
-            regions[one.region, one.phase] = max(regions[one.region, one.phase], one.count)
+    for (site, phase), n in statements.items():  # several operations may make one name
+        if site.region and phase == "rerun":
+            regions[site.region, phase] = max(regions[site.region, phase], n)
     return (*(Execution(region, "", phase, n) for (region, phase), n in regions.items()), *observed)
