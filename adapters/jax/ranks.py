@@ -57,9 +57,9 @@ PARALLEL = """
     def inputs():
         ranks = [inputs_of(rank) for rank in range({ranks})]
         parameters = {name: ranks[0][name] for name in {names}}
-        own = [{n: x for n, x in values.items() if n not in parameters} for values in ranks]
-        parts = jax.tree.map(lambda *parts: jnp.concat(parts), *own)
-        return laid(parts, each_rank) | laid(parameters, {layout})
+        own = ({n: x for n, x in values.items() if n not in parameters} for values in ranks)
+        divided = jax.tree.map(lambda *parts: jnp.concat(parts), *own)
+        return laid(divided, each_rank) | laid(parameters, {layout})
 
 
     def laid(arrays, layout):
