@@ -301,11 +301,12 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         _result_changed,
     ),
     "after-last-saved": (
-        "a region runs again, and statements of it follow the one that has saved last",
+        "a region runs again, and statements in it follow what has saved last: a statement, or a region "
+        "inside it that has saved its arguments",
         lambda b, c: (
             c in b.again
             and (last := b.last(c)) is not None
-            and any(item.moment > last.moment for item in c.items)
+            and (isinstance(last, Call) or any(item.moment > last.moment for item in c.items))
         ),
     ),
     "left-unread": (

@@ -1,4 +1,4 @@
-"""Up to JAX 0.8.0, a region that writes into a reference of its surroundings cannot be differentiated."""
+"""Up to JAX 0.8.0, a region that writes into a reference outside of it cannot be differentiated."""
 
 import jax
 import jax.numpy as jnp
