@@ -232,7 +232,8 @@ cases:
     ],
 )
 def test_each_sharded_module_holds_what_it_reads(old, new, message):
-    expect(SHARDED.replace(old, new), "torch", "non-reentrant", message, "fully_shard(")
+    text = written(SHARDED.replace(old, new), "torch", "non-reentrant", message)
+    assert message or "fully_shard" in text
 
 
 @pytest.mark.parametrize(
@@ -244,20 +245,21 @@ def test_each_sharded_module_holds_what_it_reads(old, new, message):
     ],
 )
 def test_each_read_of_a_sharded_parameter_gathers_it(old, new, message):
-    expect(SHARDED.replace(old, new), "jax", "shard-map", message, "gather(w)")
+    text = written(SHARDED.replace(old, new), "jax", "shard-map", message)
+    assert message or "gather(w)" in text
 
 
-def expect(case, adapter, variant, message, text):
-    """The program of a case in a file has this text; if there is a message, it is not written."""
-    (case,) = load_text(case, "mine.yaml")
+def written(file, adapter, variant, message):
+    """The program of a file's case, on one line; if there is a message, why it is not written."""
+    (case,) = load_text(file, "mine.yaml")
     found = read_adapter(Path(__file__).parent.parent / "adapters" / adapter)
-    (written,) = texts(found, [(case, found.variant(variant))]).values()
+    (text,) = texts(found, [(case, found.variant(variant))]).values()
     if message:
-        assert isinstance(written, EmitFailure)
-        assert message in written.asked
-    else:
-        assert not isinstance(written, EmitFailure), written
-        assert text in " ".join(written.text.split())
+        assert isinstance(text, EmitFailure)
+        assert message in text.asked
+        return text.asked
+    assert not isinstance(text, EmitFailure), text
+    return " ".join(text.text.split())
 
 
 SPLIT = """
@@ -328,4 +330,5 @@ def test_what_cannot_be_split_is_refused(old, new, line, message, hint):
 )
 def test_each_split_layer_owns_its_weights(old, new, message):
     plan = '{"h": ColwiseParallel(use_local_output=False), "y": RowwiseParallel()}'
-    expect(SPLIT.replace(old, new), "torch", "non-reentrant", message, plan)
+    text = written(SPLIT.replace(old, new), "torch", "non-reentrant", message)
+    assert message or text.count(plan) == 2
