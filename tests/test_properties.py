@@ -16,6 +16,7 @@ RAISES = {"recompute": "r(x)", "body": "y = raise_if(x, on)"}
 TWICE = {"recompute": "r(x)", "gives": ["y", "u"], "body": "y = sin(x); u = cos(x)"}
 NAMED = {**SIN, "takes": [], "kwargs": {"x": "x"}, "recompute": "r"}
 LEAVES = {**SIN, "gives": ["y", "q"], "left": "q", "body": "y = sin(x); q = exp(y)"}
+LEAVES_GIVEN = {**LEAVES, "body": "y = sin(x); q = raise_if(x, on)"}
 BESIDE = {"recompute": "s(x)", "body": "v = sin(x)"}
 RETURNS_BOOL = {**SIN, "gives": ["y", "told"], "body": "y = sin(x); told = is_unwrapped_by(s)"}
 OF_ONE = {"recompute": "r", "takes": [{"a": "x"}], "body": "y = sin(x)"}
@@ -222,6 +223,7 @@ TABLE = [
     ("node-detaches-loss", [{**SIN, "gives": [["y"]]}, "z = sin(y)"],
      [GIVES_TWICE, CALLED, "z = sin(v)"]),
     ("left-loses-gradient", [LEAVES, "z = multiply(y, q)"], [LEAVES, "z = sin(y)"]),
+    ("left-loses-gradient", [LEAVES, "z = multiply(y, q)"], [LEAVES_GIVEN, "z = multiply(y, q)"]),
     ("left-runs-otherwise", [LEAVES, BESIDE, "z = multiply(q, v)"], [LEAVES, "z = multiply(y, q)"]),
     ("left-detaches-loss", [LEAVES, "z = sin(q)"], [LEAVES, "z = multiply(y, q)"]),
     ("later-call-unreached", [SIN, LATER, "z = sin(y)"], [SIN, LATER, "z = sin(u)"]),

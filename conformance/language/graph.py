@@ -65,7 +65,7 @@ class Run:
     a gradient of what requires none.
 
     `opaque`: regions are nodes; else they are called directly. What they leave in a list (`left`) has
-    no graph there if they are nodes, nor unless `lasting`. `entered` counts how often each call of a
+    no graph there if they are nodes, nor unless `lasting`, but for what the region only gives back. `entered` counts how often each call of a
     region, by its moment, has run in backward. `flags` has, by the moments of statements, what tensors
     have answered to `asks_gradient`; `otherwise` says that they answered otherwise in a rerun, `draws`
     that a rerun draws from another generator than the framework's global one. With `pops`, a module runs
@@ -99,6 +99,8 @@ class Run:
     _made: int = 0
     _recording: bool = True
     _back: bool = False
+    #: For those that statements gave back as they were, and that have a node of their own, the tensors.
+    _same: dict[Tensor, Tensor] = field(default_factory=dict)
     #: The only tensors whose gradients are wanted, by where their gradients come to; none for all.
     _only: dict[Tensor | tuple[Node, int], Tensor] = field(default_factory=dict)
     #: The regions that run again now, one inside of the other.
@@ -171,7 +173,9 @@ class Run:
         if _is_its_argument(statement, every, self.entered_by_all):
             same = every[0]
             if same.asks and not self.opaque:  # a gradient passes through it, as through any other
-                same = same.alias(True, same.view)
+                back = same.alias(True, same.view)
+                self._same[back] = self._same.get(same, same)
+                same = back
                 self._record(self._node(every, [0], 1, False, statement.op), [same])
             names.update(dict.fromkeys(statement.targets, same))
             return
@@ -247,9 +251,10 @@ class Run:
         self.calls[self._moment] = region.name
         inner = _given(region, node, names)
         if not self.opaque:
+            before = set(map(id, inner.values()))
             self._body(region, inner)
             for name in () if self.lasting else region.left:
-                inner[name] = _without_graph(inner[name])
+                inner[name] = self._left(inner[name], before)
             self._give(node, build(region.gives, inner), names)
             return
         given = self._entries(region, node, names)
@@ -272,6 +277,12 @@ class Run:
             self._record(entry, made)
         results = dict(zip(map(id, top), made, strict=True))
         self._give(node, _replaced(outcome, results, nested=self.entered_by_all), names)
+
+    def _left(self, value: object, before: Collection[int]) -> object:
+        """What a region leaves in a list, without a graph unless it was there `before`, by its id."""
+        if not isinstance(value, Tensor) or id(self._same.get(value, value)) in before:
+            return value
+        return value.alias(False, value.view)
 
     def _entries(self, region: Region, node: Region | Again, names: Names) -> list[Tensor]:
         """The tensors that are arguments of a region's node."""
@@ -553,11 +564,6 @@ def _is_its_argument(statement: Statement, given: Sequence[Tensor], sliced: bool
     cast = bool(given) and given[0].dtype == statement.options.get("dtype", "")
     empty = bool(given) and given[0].void and statement.op == "dropout"
     return OPERATIONS[statement.op].raises != "" or (cast and statement.op in CASTS) or empty
-
-
-def _without_graph(value: object) -> object:
-    """A tensor by itself, without what it was made by."""
-    return value.alias(False, value.view) if isinstance(value, Tensor) else value
 
 
 def _tensors(tree: object, names: Names) -> list[Tensor]:

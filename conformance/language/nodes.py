@@ -243,7 +243,7 @@ _OF_NODES: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
         lambda n: n.holds,
     ),
 }
-_LEFT = "if what regions leave in a list has no gradient there,"
+_LEFT = "if what regions make and leave in a list has no gradient there,"
 _OF_LISTS: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
     "left-loses-gradient": (
         f"{_LEFT} a gradient lacks a part, or all of it",
