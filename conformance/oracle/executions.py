@@ -490,10 +490,12 @@ def _needed(dataflow: Dataflow, wanted: set[int]) -> set[Step]:
 
 
 def needed_executions(dataflow: Dataflow) -> Counter[Key]:
-    """How often each runs in forward, counting only what the outputs or the loss depend on: a region by
-    those of its own statements that compute numbers."""
+    """How often each runs in forward, counting only what the outputs or the loss depend on: a region as
+    often as the most frequent of its own statements that compute numbers. One statement may be needed of
+    one call and another one of another."""
     steps = needed_steps(dataflow)
     needed = Counter(step.key for step in steps)
-    computing = (step for step in steps if step.statement.op not in VIEWS | BOOLS)
-    needed.update(call.key for call in {step.call for step in computing if step.call})
+    computing = {step.key for step in steps if step.call and step.statement.op not in VIEWS | BOOLS}
+    for region, label in computing:
+        needed[region, ""] = max(needed[region, ""], needed[region, label])
     return needed
