@@ -79,6 +79,11 @@ def test_what_fits_is_let_through() -> None:
             ("a condition of dtype float32 has no truth, write `dtype: bool`",),
         ),
         (
+            [("sin(h)", "imag(h)")],
+            "f.yaml:18:13",
+            ("a tensor of dtype float32 has no parts, expected a complex one",),
+        ),
+        (
             [("sin(h)", "slice(h, start=5)")],
             "f.yaml:18:13",
             ("no elements of a length of 3 from 5 to None", "start=0, stop=None, step=1, axis=0"),
@@ -90,7 +95,17 @@ def test_what_fits_is_let_through() -> None:
             ("broadcast_to does not accept tensors of shape (3, 4)", "a length of 1 where"),
         ),
     ],
-    ids=["inside", "outside", "option", "loss", "no-bool", "no-elements", "step", "too-wide"],
+    ids=[
+        "inside",
+        "outside",
+        "option",
+        "loss",
+        "no-bool",
+        "no-parts",
+        "no-elements",
+        "step",
+        "too-wide",
+    ],
 )
 def test_what_does_not_fit_is_told_with_its_place(
     changes: list[tuple[str, str]], where: str, parts: tuple[str, ...]

@@ -1644,6 +1644,8 @@ def to_complex(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _component(x: Tensor, data: Elements, back: Slope) -> Tensor:
+    if not x.dtype.startswith("complex"):
+        raise TypeError(f"a tensor of dtype {x.dtype} has no parts, expected a complex one")
     dtype = "float64" if x.dtype == "complex128" else "float32"
     return _unary(x, data, back, dtype=dtype)
 
