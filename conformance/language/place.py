@@ -25,7 +25,7 @@ from conformance.model.containers import Listed, Named, Object
 #: The relative tolerance of float16, which is the finer one of half precision.
 HALF = 1e-2
 #: Operations that make tensors of fewer elements than they read.
-FEWER = frozenset({"sum", "mean", "max", "split", "max_pool2d", "avg_pool2d"})
+FEWER = frozenset({"sum", "mean", "max", "split", "slice", "max_pool2d", "avg_pool2d"})
 #: Operations whose gradient needs no value of the forward pass.
 _COMPARING = frozenset({"subtract", "divide", "maximum"})
 #: Arguments whose gradients are that of the result.
