@@ -151,8 +151,8 @@ def emitter(case: Case, variant: Variant) -> Emitter:
     parts = VARIANTS.get(variant.name, PARTS).but(wrong_option=wrong)
     read = {name for node in walk(case.program) for name in node_reads(node)}
     if not compiles(variant.name):
-        if _writes_over_pooled(case):
-            raise NotOfferedError(variant.id, "what an average pool returns, written over")
+        if (what := _written_over(case)) is not None:
+            raise NotOfferedError(variant.id, f"what {what}, written over")
         operations = {**parts.words.operations, **pynative_operations(case)}
         helpers = {**parts.words.helpers, **pynative_helpers(case)}
         parts = parts.but(operations=operations, helpers=helpers)
@@ -166,8 +166,18 @@ def emitter(case: Case, variant: Variant) -> Emitter:
     return Emitter(case, variant, parts)
 
 
-def _writes_over_pooled(case: Case) -> bool:
-    every = list(steps(Flow(case).items))
+def _written_over(case: Case) -> str | None:
+    """What a statement writes over and has a wrong gradient then without recompute, too, in words."""
+    flow = Flow(case)
+    every = list(steps(flow.items))
+    over = {
+        tensor.itself
+        for step in every
+        if step.statement.op == "add_in_place"
+        for tensor in step.reads["a"]
+    }
     pooled = {made for step in every if step.statement.op == "avg_pool2d" for made in step.makes}
-    over = [step for step in every if step.statement.op == "add_in_place"]
-    return any(tensor.itself in pooled for step in over for tensor in step.reads["a"])
+    mapped = {tensor.itself for call in flow.calls if call.region.mapped for tensor in call.given}
+    if over & pooled:
+        return "an average pool returns"
+    return "a mapped function takes" if over & mapped else None
