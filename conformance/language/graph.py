@@ -65,11 +65,12 @@ class Run:
     a gradient of what requires none.
 
     `opaque`: regions are nodes; else they are called directly. What they leave in a list (`left`) has
-    no graph there if they are nodes, nor unless `lasting`, but for what the region only gives back. `entered` counts how often each call of a
-    region, by its moment, has run in backward. `flags` has, by the moments of statements, what tensors
-    have answered to `asks_gradient`; `otherwise` says that they answered otherwise in a rerun, `draws`
-    that a rerun draws from another generator than the framework's global one. With `pops`, a module runs
-    again as it was called in the last of its calls that has not run again, be it another one.
+    no graph there if they are nodes, nor unless `lasting`, but for what the region only gives back.
+    `entered` counts how often each call of a region, by its moment, has run in backward. `flags` has, by
+    the moments of statements, what tensors have answered to `asks_gradient`; `otherwise` says that they
+    answered otherwise in a rerun, `draws` that a rerun draws from another generator than the framework's
+    global one. With `pops`, a module runs again as it was called in the last of its calls that has not
+    run again, be it another one.
     """
 
     case: Case

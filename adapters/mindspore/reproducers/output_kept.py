@@ -1,4 +1,4 @@
-"""In a graph of MindSpore 2.8, `output_recompute=True` has no effect: the output is not computed again."""
+"""In a graph of MindSpore 2.8, `output_recompute=True` has no effect: the output is kept."""
 
 import os
 import re
