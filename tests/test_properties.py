@@ -99,6 +99,14 @@ CASTS = {
     ],
     "autocast": "bfloat16",
 }
+CASTS_BESIDE = {
+    "recompute": "r(x)",
+    "body": [
+        {"recompute": "i(x)", "body": "a = matmul(x, w)", "autocast": "bfloat16"},
+        {"recompute": "j(x)", "body": "b = matmul(x, w)", "autocast": "float16"},
+        "y = add(a, b)",
+    ],
+}
 FREES = {"recompute": "r(a)", "body": "y = multiply(a, h)"}
 GIVES_INPUT = {"define": "i(t)", "gives": ["y", "x"], "body": "y = sin(t)"}
 CALLS_I = {"call": "i", "takes": ["w"], "gives": ["u", "v"]}
@@ -257,6 +265,7 @@ TABLE = [
      [{**LEAVES, "body": "y = sin(x); v = reshape(x, shape=[6]); q = reshape(v, shape=[2, 3])"},
       "z = sin(q)"]),
     ("cast-before", [CASTS, "z = sin(y)"], [{**CASTS, "autocast": "float16"}, "z = sin(y)"]),
+    ("cast-beside", [CASTS_BESIDE, "z = sin(y)"], [CASTS, "z = sin(y)"]),
     ("given-by-reference", [SAVES_SHAPE, "z = real(y)"], [NESTED, "z = sin(y)"]),
     ("node-moves-captured", [GIVES_CAPTURED, "z = sin(x)"], [GIVES_DETACHED, "z = sin(w)"]),
     ("node-moves-leaf", ["h = sin(w)", GIVES_CAPTURED, "z = sin(h)"], [GIVES_CAPTURED, "z = sin(y)"]),

@@ -129,6 +129,18 @@ def _cast_before(of: Backward, call: Call, *, alike: bool) -> bool:
     return found
 
 
+def _cast_beside(of: Backward, call: Call) -> bool:
+    """Whether two autocasts in a call, one after the other, cast a tensor to different dtypes."""
+    casts = [step for step in of.inside(call) if OPERATIONS[step.statement.op].lowered]
+    for before, after in combinations(casts, 2):
+        (one, dtype), (other, own) = _autocast(of.flow, before), _autocast(of.flow, after)
+        both = one is not other and call not in (one, other) and "" not in (dtype, own)
+        read = {t for t in before.differentiable() if t.asks and t.of in ("input", "parameter")}
+        if both and dtype != own and not read.isdisjoint(after.differentiable()):
+            return True
+    return False
+
+
 def _saves_twice(step: Step) -> bool:
     return step.statement.options.get("reads", 1) != 1
 
@@ -344,6 +356,10 @@ OF_CALLS: Mapping[str, tuple[str, Callable[[Backward, Call], bool]]] = {
         "a region reads a tensor in low precision that autocast to another dtype, around the one in the "
         "region, has cast before",
         partial(_cast_before, alike=False),
+    ),
+    "cast-beside": (
+        "two autocasts in a region, one after the other, cast a tensor to different dtypes",
+        _cast_beside,
     ),
     "cast-shared": (
         "a region reads a tensor in low precision that the same autocast has cast before the region",
