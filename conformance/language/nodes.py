@@ -266,6 +266,10 @@ _OF_ALL: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
         "into the node, too",
         lambda n: n.raised == "hook",
     ),
+    "whole-loses-gradient": (
+        "as `node-loses-gradient` for these nodes",
+        lambda n: not n.lost.isdisjoint(n.case.wrt),
+    ),
     "whole-frees-graph": (
         "as `node-frees-graph` for these nodes; in higher orders, one itself is gone through twice",
         lambda n: n.raised == "freed",
