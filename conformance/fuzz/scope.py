@@ -16,7 +16,7 @@ from conformance.oracle.tape import Shape, Tensor
 SIGNED: Mapping[str, Any] = {"normal": 0.5}
 POSITIVE: Mapping[str, Any] = {"uniform": [0.5, 1.5]}
 #: Positive numbers behind a zero, where some gradients are infinite.
-FROM_ZERO: Mapping[str, Any] = {"arange": [0.0, 0.05]}
+FROM_ZERO: Mapping[str, Any] = {"arange": [0.0, 0.01]}
 _LETTERS = {"inputs": "x", "parameters": "w", "state": "s"}
 
 
