@@ -495,7 +495,10 @@ def needed_executions(dataflow: Dataflow) -> Counter[Key]:
     one call and another one of another."""
     steps = needed_steps(dataflow)
     needed = Counter(step.key for step in steps)
-    computing = {step.key for step in steps if step.call and step.statement.op not in VIEWS | BOOLS}
-    for region, label in computing:
-        needed[region, ""] = max(needed[region, ""], needed[region, label])
+    inside = [step for step in steps if step.call and step.statement.op not in VIEWS | BOOLS]
+    calls = {(id(step.statement), step.call) for step in inside}
+    regions = {id(step.statement): step.key[0] for step in inside}
+    for statement, often in Counter(statement for statement, _ in calls).items():
+        key = regions[statement], ""
+        needed[key] = max(needed[key], often)
     return needed
