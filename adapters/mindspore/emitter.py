@@ -145,12 +145,20 @@ def emitter(case: Case, variant: Variant) -> Emitter:
         raise NotOfferedError(variant.id, "what backward reads, changed before")
     if case.procedure.order > 1 and case.uses(frozenset({"batch_norm"})):
         raise NotOfferedError(variant.id, "gradients of gradients of a batch normalisation")
+    wide = any(len(array.shape) > 2 for array in case.arrays)
+    if wide and case.procedure.order > 1 and case.uses(frozenset({"matmul", "linear"})):
+        raise NotOfferedError(variant.id, "gradients of gradients of products of three axes")
     # One of the two keywords that `Cell.recompute` holds to be bools.
     other = variant.name == "graph-cell-communication"
     wrong = f'{"parallel_optimizer" if other else "mp"}_comm_recompute="wrong"'
     parts = VARIANTS.get(variant.name, PARTS).but(wrong_option=wrong)
     read = {name for node in walk(case.program) for name in node_reads(node)}
     if not compiles(variant.name):
+        double = any(array.dtype == "float64" for array in case.arrays)
+        if double and case.uses(frozenset({"avg_pool2d"})):
+            raise NotOfferedError(
+                variant.id, "an average pool in float64, which it computes in float32"
+            )
         if (what := _written_over(case)) is not None:
             raise NotOfferedError(variant.id, f"what {what}, written over")
         operations = {**parts.words.operations, **pynative_operations(case)}
