@@ -36,6 +36,8 @@ class Nodes:
             False
         )
         self.raised = ""
+        #: Whether a loss requires no gradient.
+        self.of_loss = False
         try:
             direct = Run(case, opaque=False, entered_by_all=by_all)
             opaque = Run(case, opaque=not called, lasting=not called, entered_by_all=by_all)
@@ -70,6 +72,7 @@ class Nodes:
             self.draws, self.detaches = opaque.draws, opaque.detaches
         except NodeError as error:
             self.raised = str(error)
+            self.of_loss = self.raised == "detached"
             return
         finally:
             self.nothing = opaque.nothing
@@ -251,7 +254,7 @@ _OF_LISTS: Mapping[str, tuple[str, Callable[[Nodes], bool]]] = {
     ),
     "left-detaches-loss": (
         f"{_LEFT} the loss requires no gradient, which depends on a tensor whose gradient is returned",
-        lambda n: n.raised == "detached" and n.asked,
+        lambda n: n.of_loss and n.asked,
     ),
     "left-runs-otherwise": (
         f"{_LEFT} a region does not run that backward has to run again",
