@@ -1,4 +1,4 @@
-"""`conformance check`: programs of one's own in a framework of a few lines (`tests/toy`)."""
+"""`conformance check`: programs of one's own in a framework of a few lines (`tests/toy_adapter`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conformance.observe.worker.checking.arrays import compared, spread
 from conformance.observe.worker.checking.outputs import named
 from conformance.observe.worker.checking.steps import smallest
 
-TOY = Path(__file__).parent / "toy"
+TOY = Path(__file__).parent / "toy_adapter"
 #: Two weights; `body` is the region. What deviates is put in the place of a line.
 PROGRAM = """
 import random

@@ -15,7 +15,7 @@ from conformance.model.result import Result
 from conformance.model.verdict import Level, Status
 from conformance.run.programs import judged, programs_of, verdicts
 
-TOY = Path(__file__).parent / "toy"
+TOY = Path(__file__).parent / "toy_adapter"
 PROGRAM = """
 import numpy as np
 import toy
