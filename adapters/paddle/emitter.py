@@ -382,7 +382,11 @@ VARIANTS: Mapping[str, Parts] = {
 def emitter(case: Case, variant: Variant) -> Emitter:
     """What writes a case for a variant. Raises `NotOfferedError` where a tensor is changed that a
     `PyLayer` has saved: it reads it as it is in backward, without recompute too. And where a hook is on
-    what a `PyLayer` returns: what the hook returns is not used, without recompute too."""
+    what a `PyLayer` returns: what the hook returns is not used, without recompute too. And where a
+    convolution is differentiated three times: a part of the gradient is missing, without recompute
+    too."""
+    if case.procedure.order > 2 and case.uses(frozenset({"conv2d"})):
+        raise NotOfferedError(variant.id, "third-order gradients of a convolution")
     of = backward(Flow(case))
     own = [step for step in of.every if step.statement.op in ("custom_sin", "asking_sin")]
     if any(overwritten(of, step) for step in own if step in of.steps):
