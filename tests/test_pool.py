@@ -188,6 +188,20 @@ def test_a_worker_is_replaced_after_as_many_programs_as_its_variant_says(tmp_pat
     assert len({seen[0], seen[2], seen[4]}) == 3
 
 
+def test_a_worker_in_which_much_is_left_is_replaced(pool, program):
+    right = program("right")
+    text = right.text.replace("recompute(square)", 'recompute(square, "keeping")')
+    assert text != right.text
+    keeping = Path(right.file).with_name("keeping.py")
+    keeping.write_text(text)
+    for one, replaced in ((right, False), (replace(right, file=str(keeping), text=text), True)):
+        outcome = pool.observe(one)
+        assert isinstance(outcome, Finished)
+        assert outcome.observation.recomputed.error is None
+        assert (worker_pids() == []) is replaced
+    assert isinstance(pool.observe(right), Finished)
+
+
 @pytest.mark.parametrize("own", [False, True])
 def test_a_variant_has_a_worker_to_itself_where_it_says_so(tmp_path, program, own):
     adapter = mini.adapter()

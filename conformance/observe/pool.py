@@ -145,8 +145,8 @@ class _Worker:
         self._process: Process | None = None
         #: Variants whose observer the present worker has made and warmed up.
         self._warm: set[str] = set()
-        #: Programs that the present worker has run.
-        self._ran = 0
+        #: Programs that the present worker has run, and bytes that it had allocated before the first.
+        self._ran = self._before = 0
         #: The case and variant of the program that the present worker has run last.
         self._last = ""
 
@@ -211,6 +211,8 @@ class _Worker:
         unready = self.ready(program.variant)
         if unready is not None:
             return unready
+        if not self._ran:
+            self._before = self._running().data
         self._ran += 1
         arguments, limit = (str(self.adapter.folder), program), self.adapter.model.time_limit
         outcome = self._call(entry.observe_and_restore, arguments, limit)
@@ -229,9 +231,16 @@ class _Worker:
         raised = observation.plain.error is not None or observation.recomputed.error is not None
         # After an error the framework may be in a state in which no further program works.
         renewed = raised and model.renew_after_error
-        if unrestored or renewed or observation.recomputed.good_run_after_error is False:
+        without_run = observation.recomputed.good_run_after_error is False
+        if unrestored or renewed or without_run or self._has_grown():
             self.close()
         return Finished(observation)
+
+    def _has_grown(self) -> bool:
+        """Whether programs have left more behind than half of what they may allocate, such as threads:
+        a later program would be told to have no memory."""
+        may = int(self.adapter.model.memory_limit * _GIB) - self._before
+        return self._running().data - self._before > may // 2
 
     def close(self) -> None:
         if self._process is not None:

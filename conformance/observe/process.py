@@ -156,6 +156,15 @@ class Process:
         assert pid is not None
         return pid
 
+    @property
+    def data(self) -> int:
+        """Bytes of what it has allocated, as its limit of memory counts them."""
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{self.pid}/status").read_text("utf-8").splitlines():
+                if line.startswith("VmData:"):
+                    return int(line.split()[1]) * 1024
+        return 0
+
     def ask(self, request: bytes, receive_limit: float, limit: float) -> Answered | Died | Late:
         """Send a request and wait for its answer: at most `receive_limit` seconds until the process has
         read the request, and from then on at most `limit` seconds."""

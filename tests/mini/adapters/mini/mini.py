@@ -9,6 +9,7 @@ import time
 import numpy as np
 
 recording = True
+kept = []
 
 
 class Tensor:
@@ -97,3 +98,5 @@ def misbehave(way):
         time.sleep(60)
     elif way == "hungry":
         np.ones(2**30)
+    elif way == "keeping" and not kept:  # more than half of what it may
+        kept.append(np.empty(2**27))
