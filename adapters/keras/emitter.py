@@ -227,6 +227,8 @@ class Regions(Forward):
 
     def _write_layer(self, region: Region) -> None:
         """The class of a region's layer, after those of the layers that it has as attributes."""
+        if region.signature == "variadic" and "training" in region.kwargs:  # Keras takes it away
+            raise NotOfferedError(self.variant.id, "`training` in the `**kwargs` of a layer")
         code, name = self.code, function(region.name)
         inner = self._inner_layers(region)
         for part in inner:
