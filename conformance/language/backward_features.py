@@ -110,35 +110,33 @@ def _autocast(flow: Flow, step: Step) -> tuple[Call | None, str]:
     return (None if flow.case.autocast or not entering else entering[-1]), dtype
 
 
+def _recast(of: Backward, call: Call) -> Iterator[tuple[Step, Call | None, Call | None, bool]]:
+    """For each cast that a call comes to, those of the same tensor before it: the one before, the
+    outermost autocast around each, and whether both are to one dtype."""
+    casts = [step for step in of.every if OPERATIONS[step.statement.op].lowered]
+    for before, after in product(casts, set(of.inside(call)).intersection(casts)):
+        (one, dtype), (other, own) = _autocast(of.flow, before), _autocast(of.flow, after)
+        read = {t for t in before.differentiable() if t.asks and t.of in ("input", "parameter")}
+        shared = not read.isdisjoint(after.differentiable())
+        if before.moment < after.moment and dtype and own and shared:
+            yield before, one, other, dtype == own
+
+
 def _cast_before(of: Backward, call: Call, *, alike: bool) -> bool:
     """Whether a call comes to a cast that one before it, under the same autocast, is found for: one to
     the same dtype or to another."""
-    casts = [step for step in of.every if OPERATIONS[step.statement.op].lowered]
-    within, found = set(of.inside(call)), False
-    for before, after in product(casts, within.intersection(casts)):
-        (one, dtype), (other, own) = _autocast(of.flow, before), _autocast(of.flow, after)
-        read = {t for t in before.differentiable() if t.asks and t.of in ("input", "parameter")}
-        if (
-            before.moment < call.moment
-            and one is other
-            and dtype
-            and own
-            and alike == (dtype == own)
-        ):
-            found = found or not read.isdisjoint(after.differentiable())
-    return found
+    return any(
+        before.moment < call.moment and one is other and same == alike
+        for before, one, other, same in _recast(of, call)
+    )
 
 
 def _cast_beside(of: Backward, call: Call) -> bool:
     """Whether two autocasts in a call, one after the other, cast a tensor to different dtypes."""
-    casts = [step for step in of.inside(call) if OPERATIONS[step.statement.op].lowered]
-    for before, after in combinations(casts, 2):
-        (one, dtype), (other, own) = _autocast(of.flow, before), _autocast(of.flow, after)
-        both = one is not other and call not in (one, other) and "" not in (dtype, own)
-        read = {t for t in before.differentiable() if t.asks and t.of in ("input", "parameter")}
-        if both and dtype != own and not read.isdisjoint(after.differentiable()):
-            return True
-    return False
+    return any(
+        before.moment > call.moment and one is not other and call not in (one, other) and not same
+        for before, one, other, same in _recast(of, call)
+    )
 
 
 def _saves_twice(step: Step) -> bool:
