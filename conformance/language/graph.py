@@ -100,7 +100,7 @@ class Run:
     _made: int = 0
     _recording: bool = True
     _back: bool = False
-    #: For those that statements gave back as they were, and that have a node of their own, the tensors.
+    #: What a statement gave back as it was, where the result has a node of its own: by the result.
     _same: dict[Tensor, Tensor] = field(default_factory=dict)
     #: The only tensors whose gradients are wanted, by where their gradients come to; none for all.
     _only: dict[Tensor | tuple[Node, int], Tensor] = field(default_factory=dict)
@@ -252,9 +252,10 @@ class Run:
         self.calls[self._moment] = region.name
         inner = _given(region, node, names)
         if not self.opaque:
-            before = set(map(id, inner.values()))
+            left = () if self.lasting else region.left
+            before = set(map(id, inner.values())) if left else ()
             self._body(region, inner)
-            for name in () if self.lasting else region.left:
+            for name in left:
                 inner[name] = self._left(inner[name], before)
             self._give(node, build(region.gives, inner), names)
             return

@@ -143,6 +143,8 @@ class _Worker:
     def __init__(self, adapter: Adapter, environment: Mapping[str, str], log: Path) -> None:
         self.adapter, self.environment, self.log = adapter, environment, log
         self._process: Process | None = None
+        #: Bytes that the worker may allocate.
+        self._memory = int(adapter.model.memory_limit * _GIB)
         #: Variants whose observer the present worker has made and warmed up.
         self._warm: set[str] = set()
         #: Programs that the present worker has run, and bytes that it had allocated before the first.
@@ -239,8 +241,7 @@ class _Worker:
     def _has_grown(self) -> bool:
         """Whether programs have left more behind than half of what they may allocate, such as threads:
         a later program would be told to have no memory."""
-        may = int(self.adapter.model.memory_limit * _GIB) - self._before
-        return self._running().data - self._before > may // 2
+        return self._running().data - self._before > (self._memory - self._before) // 2
 
     def close(self) -> None:
         if self._process is not None:
@@ -252,12 +253,11 @@ class _Worker:
 
     def _running(self) -> Process:
         if self._process is None:
-            model, own = self.adapter.model, self.adapter.implementation
+            own = self.adapter.implementation
             # NumPy comes with the process, before its preparation can set anything.
             for name in _THREADS & set(self.environment):
                 os.environ.setdefault(name, self.environment[name])
-            memory, path = int(model.memory_limit * _GIB), () if own is None else own.path
-            arguments = (dict(self.environment), memory, path)
+            arguments = (dict(self.environment), self._memory, () if own is None else own.path)
             self._process = Process(self.adapter.name, entry.start, arguments, Output(self.log))
         return self._process
 

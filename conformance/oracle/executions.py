@@ -495,10 +495,12 @@ def needed_executions(dataflow: Dataflow) -> Counter[Key]:
     one call and another one of another."""
     steps = needed_steps(dataflow)
     needed = Counter(step.key for step in steps)
-    inside = [step for step in steps if step.call and step.statement.op not in VIEWS | BOOLS]
-    calls = {(id(step.statement), step.call) for step in inside}
-    regions = {id(step.statement): step.key[0] for step in inside}
-    for statement, often in Counter(statement for statement, _ in calls).items():
-        key = regions[statement], ""
-        needed[key] = max(needed[key], often)
+    inside = {
+        (step.key[0], id(step.statement), step.call)
+        for step in steps
+        if step.call and step.statement.op not in VIEWS | BOOLS
+    }
+    calls = Counter((region, statement) for region, statement, _ in inside)
+    for (region, _), number in calls.items():
+        needed[region, ""] = max(needed[region, ""], number)
     return needed
